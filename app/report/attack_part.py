@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
+from app.report.page_parts import shorten
 from app.report.report_pictures import Panel, PanelLine, Picture, attacks_picture, panels_picture
 from attacks.document import words_of
 from attacks.outcome import AttackRecord
@@ -163,7 +164,12 @@ def changed_words(attacks: Sequence[AttackEvidence]) -> list[WordRow]:
         changed, key=lambda word: (-changed[word], -changed[word] / present[word], word)
     )
     return [
-        WordRow(word, changed[word], present[word], [new for new, _ in became[word].most_common(3)])
+        WordRow(
+            shorten(word),
+            changed[word],
+            present[word],
+            [shorten(new) for new, _ in became[word].most_common(3)],
+        )
         for word in ranked[:_WORDS]
         if changed[word] >= _LEAST
     ]

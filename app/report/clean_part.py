@@ -109,7 +109,8 @@ def detection_picture(evidence: Evidence, number: int) -> Picture | None:
         DataError: the file has another content.
     """
     path = evidence.run.detection
-    if kind_of(path) is None:
+    # Texts of one kind have no ranking; without figures, the curves may be of other weights.
+    if kind_of(path) is None or evidence.metrics.get("test/auc") is None:
         return None
     content = read_json(path, "curves of a detector; move it away")
     check_shape(content, dict[str, list[Any]], path)

@@ -58,6 +58,10 @@ const article = (row) => {
 };
 const changed = (row) => row.attacks.filter((attack) => attack.outcome === "succeeded");
 const share = (row) => Math.min(...changed(row).map((attack) => attack.words[0] / attack.words[1]), 2);
+// A text before an attack (side 0) or after it (1).
+const join = (parts, side) => parts.map((part) => (typeof part === "string" ? part : part[side])).join("");
+const content = (row) => [row.text, ...row.attacks.filter((attack) => attack.parts)
+  .flatMap(({ parts }) => [join(parts, 0), join(parts, 1)])].join("\n").toLowerCase();
 const kinds = {
   all: () => true,
   changed: (row) => changed(row).length > 0,
@@ -89,7 +93,7 @@ for (const section of document.querySelectorAll(".explorer")) {
     const words = form.words.value.toLowerCase();
     hits = rows.filter((row) => kinds[form.kind.value](row) &&
       (!form.label.value || row.label === form.label.value) &&
-      (row.text + JSON.stringify(row.attacks)).toLowerCase().includes(words));
+      content(row).includes(words));
     if (orders[form.order.value]) hits.sort(orders[form.order.value]);
     list.replaceChildren();
     shown = 0;

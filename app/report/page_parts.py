@@ -7,7 +7,11 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from attacks.document import word_spans
+from run_files.terminal import harmless
 from text.estimates import IntervalEstimate, wilson
+
+LONGEST = 640
+"""Most characters of a part of a text; a longer one loses its middle."""
 
 
 class FigureCell(NamedTuple):
@@ -50,6 +54,12 @@ def format_number(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.3f}" if math.isfinite(value) else "not finite"
+
+
+def shorten(text: str) -> str:
+    """Return a part of a text for the page."""
+    quarter = LONGEST // 4
+    return harmless(text if len(text) <= LONGEST else f"{text[:quarter]} […] {text[-quarter:]}")
 
 
 def changes(before: str, after: str) -> Iterator[Change]:

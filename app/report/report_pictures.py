@@ -1,7 +1,7 @@
 """The pictures of a report: SVG for the page, in its colours, and for files."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -71,6 +71,11 @@ _drawing = partial(charts.drawing, None, style=_STYLE)
 
 def _colour(number: int) -> str:
     return charts.COLOURS[number % len(charts.COLOURS)]
+
+
+def _extra(names: Iterable[str]) -> float:
+    """Return the inches that the longest name at a vertical axis needs more than usual ones."""
+    return 0.1 * max(0, max(map(len, names)) - 12)
 
 
 def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture:
@@ -191,6 +196,7 @@ def panels_picture(
     """
     # Margins are known: the layout of matplotlib would take most of the time of a report.
     room = 0.35 + 0.07 * max(len(line.name) for panel in panels for line in panel.lines)
+    width = max(width, room + 1.5)
     whole, height = width * len(panels), 2.7
     with _drawing(size=(whole, height), layout="none") as figure:
         for i, panel in enumerate(panels):
@@ -249,7 +255,8 @@ def radii_picture(name: str, panels: Mapping[str, Mapping[str, Sequence[float]]]
     Each panel has the radii of its groups by their names.
     """
     rows = max(len(groups) for groups in panels.values())
-    with _drawing(size=(max(5.4, 3.4 * len(panels)), 1.3 + 0.3 * rows)) as figure:
+    width = max(5.4, 3.4 * len(panels)) + _extra(name for own in panels.values() for name in own)
+    with _drawing(size=(width, 1.3 + 0.3 * rows)) as figure:
         grid = figure.subplots(1, len(panels), sharex=True, squeeze=False)[0]
         lines = []
         for axes, (title, groups) in zip(grid, panels.items(), strict=True):
@@ -274,7 +281,8 @@ def radii_picture(name: str, panels: Mapping[str, Mapping[str, Sequence[float]]]
 
 def attacks_picture(name: str, attacks: Sequence[AttackEvidence]) -> Picture:
     """Draw the accuracy of the attacked texts, before and under each attack, with intervals."""
-    with _drawing(size=(6.4, 1.2 + 0.42 * max(2, len(attacks)))) as figure:
+    width = 6.4 + _extra(attack.name for attack in attacks)
+    with _drawing(size=(width, 1.2 + 0.42 * max(2, len(attacks)))) as figure:
         axes, rows, lines = figure.add_subplot(), [], []
         for attack in attacks:
             clean, attacked = attack.summary.clean_accuracy, attack.summary.accuracy

@@ -3,7 +3,8 @@
 const table = document.querySelector("table.runs");
 const body = table.tBodies[0];
 const value = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent;
-const compare = (a, b) => (isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b);
+// One order for names and figures, which have three decimals each: 2, 10a, b.
+const compare = (a, b) => a.localeCompare(b, "en", { numeric: true });
 [...table.tHead.rows[0].cells].forEach((heading, column) => {
   const button = document.createElement("button");
   button.append(...heading.childNodes);

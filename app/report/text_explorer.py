@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.report.page_parts import changes
+from app.report.page_parts import LONGEST, changes, shorten
 from app.report.text_facts import TextFacts
 from attacks.document import word_spans
 from measure.attack_report import class_name, columns
@@ -13,8 +13,6 @@ from run_files.terminal import harmless
 
 BYTES = 1_500_000
 """Most bytes of the texts of a page: browsers must open it, and people must be able to mail it."""
-_LONGEST = 320
-"""Characters of an unchanged part of a text; longer parts lose their middle."""
 _FAINT = 0.05
 """Smallest weight of a shaded word: less cannot be seen."""
 SCRIPT = (Path(__file__).parent / "explorer.js").read_text(encoding="utf-8")
@@ -91,7 +89,7 @@ def _row(text: TextFacts, names: Sequence[str], broken: bool) -> Mapping[str, An
         "label": harmless(class_name(text.label, names)),
         "class": harmless(class_name(text.prediction, names)),
         "right": text.right,
-        "text": _shorten(text.text or ""),
+        "text": shorten(text.text or ""),
         "attacks": attacks,
         "sets": sets,
         "shaded": _shade(text),
@@ -111,7 +109,7 @@ def _shade(text: TextFacts) -> list[str | list[str | float]] | None:
     spans = word_spans(content)
     weights = next((r.salience for r in text.attacks.values() if r.salience is not None), None)
     # An attack with other words, or a text that is not shown whole.
-    if weights is None or len(weights) != len(spans) or len(content) > 2 * _LONGEST:
+    if weights is None or len(weights) != len(spans) or len(content) > LONGEST:
         return None
     largest = max((abs(weight) for weight in weights if weight is not None), default=0.0)
     parts, end = list[str | list[str | float]](), 0
@@ -126,11 +124,6 @@ def _shade(text: TextFacts) -> list[str | list[str | float]] | None:
 def _parts(before: Sequence[str], after: Sequence[str]) -> list[str | list[str]]:
     """Return the parts of a changed text: kept ones as strings, others as old and new."""
     return [
-        _shorten(part.new) if part.old == part.new else [harmless(part.old), harmless(part.new)]
+        shorten(part.new) if part.old == part.new else [shorten(part.old), shorten(part.new)]
         for part in changes("\n".join(before), "\n".join(after))
     ]
-
-
-def _shorten(text: str) -> str:
-    half = _LONGEST // 2
-    return harmless(text if len(text) <= 2 * _LONGEST else f"{text[:half]} […] {text[-half:]}")

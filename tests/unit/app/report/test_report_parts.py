@@ -8,6 +8,7 @@ import pytest
 
 from app.cli.main import entry
 from app.report.attack_part import attack_part, changed_words, moves, remaining
+from app.report.clean_part import detection_picture
 from app.report.heat_maps import heat_maps, run_attacks
 from app.report.page_parts import Change, FigureCell, changes, estimate_cell
 from app.report.report_page import write_report
@@ -295,6 +296,24 @@ def test_a_blind_attack_is_not_the_strongest_in_groups(runs: Path) -> None:
     assert part.attack == "typos"
 
 
+@pytest.mark.parametrize("auc", [None, 0.5])
+def test_without_a_ranking_there_are_no_curves(runs: Path, auc: float | None) -> None:
+    """Of texts of one kind, recall or false alarms would be 0 at every threshold."""
+    run = certified_run(runs / "first", metrics={} if auc is None else {"test/auc": auc})
+    run.write_detection([(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)])
+    assert (detection_picture(read_evidence(run), 1) is None) == (auc is None)
+
+
+def test_long_names_fit_into_pictures(runs: Path) -> None:
+    run = certified_run(runs / "first")
+    write_text_attack(run, "a" * 60, PAIRS)
+    path = run.path / "attacks" / f"{'a' * 60}.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    write_lines(path, [{**one, "label_name": "b" * 100} for one in records])
+    # matplotlib warns where a name leaves no room for the axes, and a warning is an error here.
+    write_report([run])
+
+
 def test_transfer_of_other_weights(runs: Path) -> None:
     first, second = certified_run(runs / "first"), certified_run(runs / "second")
     write_transfer(second, "first", "0" * 64, 8)
@@ -334,21 +353,51 @@ def test_the_explorer_filters_in_a_browser(runs: Path) -> None:
     if not Path("/usr/bin/chromium").exists():
         pytest.skip("no chromium")
     run = certified_run(runs / "first")
-    write_text_attack(run, "typos", [*PAIRS, ("<b>bold</b> x", "<b>bald</b> x")])
+    long = "z" * 100_000
+    other = [("<b>bold</b> x", '<b>"bald"</b> x'), (f"{long} one", f"{long}y one")]
+    write_text_attack(run, "typos", [*PAIRS, *other, (f"{long} two", f"{long}y two")])
     page_path = write_report([run]).page
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         page, errors = browser.new_page(), list[str]()
         page.on("console", lambda message: errors.append(message.text))
         page.goto(page_path.resolve().as_uri())
-        assert page.locator(".list article").count() == 4
+        assert page.locator(".list article").count() == 6
         assert page.locator(".list article b").count() == 0  # a text, not markup
+        # A word of 100,000 characters is shortened, in the list and in the table of words.
+        assert page.evaluate("document.body.innerText.length") < 30_000
+        # Texts before and after an attack, and no names of our fields.
+        for words, count in (
+            ("queries", 0),
+            ('"bald"</b> x', 1),
+            ("a god film", 1),
+            ("good film", 1),
+        ):
+            page.fill("[name=words]", words)
+            assert page.locator(".list article").count() == count
+        page.fill("[name=words]", "")
         page.select_option("[name=kind]", "wrong")
         assert "the film" in page.locator(".list").inner_text()
         page.select_option("[name=kind]", "changed")
         page.fill("[name=words]", "long")
         assert page.locator(".list article").count() == 1
         assert page.locator("del").last.inner_text() == "good"
-        assert "1 of 4 texts, 1 shown" in page.locator("output").inner_text()
+        assert "1 of 6 texts, 1 shown" in page.locator("output").inner_text()
         assert errors == []
+        browser.close()
+
+
+@pytest.mark.long
+def test_long_names_leave_a_narrow_page_narrow(runs: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    if not Path("/usr/bin/chromium").exists():
+        pytest.skip("no chromium")
+    run = certified_run(runs / "first")
+    write_text_attack(run, "a" * 60, PAIRS)
+    page_path = write_report([run]).page
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 360, "height": 800})
+        page.goto(page_path.resolve().as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
         browser.close()

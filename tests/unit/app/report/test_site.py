@@ -7,6 +7,7 @@ import pytest
 from app.report.run_tables import trade_off
 from app.report.site import _figure, write_site
 from measure.verdict import RunVerdict, VerdictFigure
+from tests.unit.app.report.report_samples import certified_run
 
 PGD = VerdictFigure(
     name="test/pgd_accuracy", kind="radius", title="Accuracy under PGD", value=0.004
@@ -53,3 +54,26 @@ def test_the_index_of_another_site_is_kept(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"with another index\.html, expected a new folder"):
         write_site([], tmp_path)
     assert index.read_text() == "<title>My pages</title>"
+
+
+@pytest.mark.long
+def test_the_table_sorts_numbers_and_names_in_a_browser(tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    if not Path("/usr/bin/chromium").exists():
+        pytest.skip("no chromium")
+    names = ["10", "2", "1a", "b", "3x"]
+    shares = {name: {"test/accuracy": 0.75} for name in names} | {"b": {"test/accuracy": 0.5}}
+    runs = [certified_run(tmp_path / name, metrics=shares[name]) for name in names]
+    index = write_site(runs, tmp_path / "site").index
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(index.resolve().as_uri())
+        rows = page.locator("table.runs tbody th")
+        page.locator("thead button").first.click()
+        assert rows.all_inner_texts() == ["b", "10", "3x", "2", "1a"]
+        page.locator("thead button").first.click()
+        assert rows.all_inner_texts() == ["1a", "2", "3x", "10", "b"]
+        page.locator("thead button").nth(2).click()
+        assert rows.last.inner_text() == "b"
+        browser.close()
