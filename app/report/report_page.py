@@ -102,8 +102,9 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
     several runs `report_with_` and the names of the others.
 
     Raises:
-        ValueError: a file of a run has unexpected content.
+        ValueError: a file of a run has unexpected content, or several runs have one name.
     """
+    check_names(runs)
     if folder is None:
         names = "_".join(run.name for run in runs[1:])
         folder = runs[0].path / (f"report_with_{names}" if names else "report")
@@ -148,6 +149,14 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
     ]
     contradictions += [f"run {name}: {text}" for name, text in in_words]
     return ReportFiles(page, contradictions, [s.verdict for s in sections], attacks)
+
+
+def check_names(runs: Sequence[RunDirectory]) -> None:
+    """Raise ValueError if several runs, of different folders, have the same name."""
+    names = [run.name for run in runs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        msg = f"got several runs named {twice[0]}, expected different names"
+        raise ValueError(msg)
 
 
 @cache

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.report.heat_maps import RunAttacks, heat_maps
-from app.report.report_page import render, write_report
+from app.report.report_page import check_names, render, write_report
 from app.report.report_pictures import Picture
 from app.report.run_tables import main_figure, trade_off
 from measure.verdict import FigureKind, RunVerdict, VerdictFigure
@@ -69,9 +69,11 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
     A run that cannot be read is a warning.
 
     Raises:
-        ValueError: no run can be read, or the folder has the index of another site.
+        ValueError: no run can be read, several have one name, or the folder has the index of
+            another site.
         OSError: a page cannot be written.
     """
+    check_names(runs)
     index = folder / INDEX
     if index.exists() and _TITLE not in index.read_text(encoding="utf-8", errors="replace"):
         msg = f"got --output {folder} with another {INDEX}, expected a new folder, or an old site"

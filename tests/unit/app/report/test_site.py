@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.main import entry
 from app.report.run_tables import trade_off
 from app.report.site import _figure, write_site
 from measure.verdict import RunVerdict, VerdictFigure
@@ -46,6 +47,19 @@ def test_a_blind_attack_is_not_the_strongest() -> None:
     only = _figure(blind, "attack")
     assert only is not None
     assert only.doubted
+
+
+@pytest.mark.parametrize("command", ["report", "site"])
+def test_runs_of_one_name_are_refused(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One page would replace the other."""
+    for folder in ("a", "b"):
+        certified_run(tmp_path / folder / "x")
+    where = ["--runs_dir", str(tmp_path), "--output", str(tmp_path / "out")]
+    assert entry([command, *where, "--run", "a/x", "b/x"]) == 1
+    assert "got several runs named x, expected different names" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_index_of_another_site_is_kept(tmp_path: Path) -> None:
