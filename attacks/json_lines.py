@@ -124,6 +124,18 @@ def resume_lines(
 
 
 def append(stream: IO[bytes], contents: Iterable[Any]) -> None:
-    """Write whole lines at once, so that a kill leaves at most one torn line."""
-    stream.write(b"".join(json.dumps(content).encode() + b"\n" for content in contents))
-    stream.flush()
+    """Write whole lines at once, so that a kill leaves at most one torn line.
+
+    Raises:
+        OSError: they could not be written; the file is closed.
+    """
+    lines = b"".join(json.dumps(content).encode() + b"\n" for content in contents)
+    try:
+        stream.write(lines)
+        stream.flush()
+    except OSError as error:
+        error.filename = str(stream.name)
+        # Closing writes the rest again, and its error would replace this one.
+        with suppress(OSError):
+            stream.close()
+        raise

@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -53,7 +53,7 @@ def locked(path: Path, *, patience: float = WAITING_SECONDS) -> Iterator[None]:
     warned = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        stream = lock.open("a+b")
+        stream = lock.open("a+b", buffering=0)
     except OSError as error:
         raise _unusable(path, error) from error
     with stream:
@@ -71,8 +71,8 @@ def locked(path: Path, *, patience: float = WAITING_SECONDS) -> Iterator[None]:
             time.sleep(_PAUSE)
         # The name of the holder, for the messages of waiting processes.
         stream.truncate(0)
-        stream.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
-        stream.flush()
+        with suppress(OSError):  # a full disk, which the change itself reports
+            stream.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
         yield
 
 

@@ -346,10 +346,10 @@ def _message(error: Exception) -> str:
             "system has ended it for lack of memory; the same command resumes from the last "
             "checkpoint, with fewer workers if it must"
         )
-    if isinstance(error, OSError) and error.filename and error.errno in DISK_FULL:
+    if isinstance(error, OSError) and error.errno in DISK_FULL and (path := _path_of(error)):
         return (
-            f"could not write {error.filename}: {error.strerror}; make room or correct the "
-            "permissions, then give the same command again"
+            f"could not write {path}: {error.strerror}; make room or correct the permissions, "
+            "then give the same command again"
         )
     if isinstance(error, FileNotFoundError | IsADirectoryError) and error.filename:
         return f"got {error.filename}, expected a path that can be opened: {error.strerror}"
@@ -367,6 +367,14 @@ def _message(error: Exception) -> str:
     if expected and text:
         return text
     return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def _path_of(error: OSError) -> object:
+    """Return the file that an error of the disk is about; None if it is unknown."""
+    # TensorBoard's error names no file; its function that writes has the name.
+    frames = traceback.walk_tb(error.__traceback__)
+    names = (frame.f_locals.get("filename") for frame, _ in frames)
+    return error.filename or next(filter(None, names), None)
 
 
 def _lost_worker(error: BaseException | None) -> str | None:

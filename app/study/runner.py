@@ -250,7 +250,9 @@ def _last_line(log: Path, status: int) -> str:
     """Return the last line of the output of a failed command, an error if possible."""
     if status < 0:
         return f"ended by {signal.Signals(-status).name}"
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    printed = [text.strip() for text in lines if text.strip() and not text.startswith("$ ")]
-    errors = [text for text in printed if text.startswith("error: ")]
+    text = log.read_text(encoding="utf-8", errors="replace")
+    # The log has the earlier starts as well; each begins with its command line.
+    lines = text.rpartition("\n$ ")[2].splitlines()[1:]
+    printed = [line.strip() for line in lines if line.strip()]
+    errors = [line for line in printed if line.startswith("error: ")]
     return (errors or printed or [f"exit status {status}"])[-1].removeprefix("error: ")

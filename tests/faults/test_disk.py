@@ -65,6 +65,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.parametrize("free", [8 * 1024, 20 * 1024])
+def test_a_disk_that_was_full_before(
+    machine: Machine, small_disk: Path, whole: Path, free: int
+) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - free))
+    one_error(machine.run(FIT, "--run=a"), FULL)
+    ballast.unlink()
+    outcome = machine.run(FIT, "--run=a")
+    assert outcome.status == 0, outcome.err
+    assert compare_runs(whole, small_disk / "a") == []
+
+
 def test_a_disk_that_is_really_full(machine: Machine, small_disk: Path, whole: Path) -> None:
     fault = KillAtHook("on_train_batch_start", calls=5)
     assert machine.run(FIT, "--run=a", ALWAYS, faults=[fault]).status == -9

@@ -4,6 +4,7 @@ from typing import IO
 import pytest
 
 from attacks.journal import Journal
+from attacks.json_lines import append
 from tests.unit.attacks.outcomes import flipped, read_journal, record
 from text.bounded_files import LINE_LIMIT
 from text.file_lock import take
@@ -30,6 +31,12 @@ def test_each_record_is_on_disk_at_once(tmp_path: Path) -> None:
     with Journal(tmp_path / "a", ABOUT) as journal:
         journal.add(record(0))
         assert len(read_journal(tmp_path / "a")[1]) == 1
+
+
+def test_a_full_disk_names_the_file() -> None:
+    with Path("/dev/full").open("ab") as stream, pytest.raises(OSError, match="No space") as raised:
+        append(stream, [{}])
+    assert str(raised.value.filename) == "/dev/full"
 
 
 @pytest.mark.parametrize(

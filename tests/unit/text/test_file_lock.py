@@ -4,6 +4,7 @@ import fcntl
 import json
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -80,6 +81,16 @@ def test_who_holds_it_is_named_and_a_kill_gives_it_back(
     child.communicate()
     with locked(path, patience=0.1):
         assert (tmp_path / ".a.json.lock").read_text().startswith(f"process {os.getpid()} on ")
+
+
+def test_a_full_disk_has_no_room_for_the_name_of_the_holder(tmp_path: Path) -> None:
+    former = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, former[1]))
+    try:
+        with locked(tmp_path / "a.json"):  # the change itself says which file has no room
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, former)
 
 
 def test_places_that_take_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

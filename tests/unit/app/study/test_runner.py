@@ -83,3 +83,11 @@ def test_a_cell_of_another_command_is_waited_for_and_named(
         with runner._alone(lock, Stop(), lambda: waits.append("told")) as mine:
             assert mine
     assert waits == ["told"]
+
+
+def test_an_error_of_an_earlier_start_is_not_the_present_one(tmp_path: Path) -> None:
+    log = tmp_path / "a.fit.log"
+    log.write_text("$ steadfast fit\nerror: no room\n$ steadfast fit\nstopped by SIGTERM: saved\n")
+    assert runner._last_line(log, 143) == "stopped by SIGTERM: saved"
+    log.write_text("$ steadfast fit\nerror: no room\n$ steadfast fit\n")
+    assert runner._last_line(log, 1) == "exit status 1"
