@@ -1,5 +1,6 @@
 """Write files completely or not at all."""
 
+import errno
 import json
 import os
 import shutil
@@ -9,6 +10,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Error numbers of a disk, a quota or a limit on the size of files that is used up."""
 
 
 @contextmanager
@@ -135,5 +139,13 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
             folder.replace(old)
         fresh.replace(folder)
         shutil.rmtree(old, ignore_errors=True)
+    except Exception as error:
+        # Libraries wrap it in errors of their own; other errors may be about reading.
+        for number in NO_ROOM:
+            if os.strerror(number) in str(error):
+                raise _not_written(folder, OSError(number, os.strerror(number))) from error
+        raise
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+        if not folder.exists() and old.exists():
+            old.replace(folder)

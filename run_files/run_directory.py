@@ -198,14 +198,16 @@ class RunDirectory:
             count += 1
             folder = self.apart(f"{label}_{count}").path
         folder.mkdir(parents=True)
-        results = self.results()
-        if results is not None and self.results_path in files:
+        results = self.results() if self.results_path in files else None
+        if results is not None:
             # The copy first: after a kill here, a figure is in two files, not in none.
             write_results(folder / self.results_path.name, results)
-            write_results(self.results_path, only_fit(results))
         for path in files:
             if path != self.results_path:
                 path.rename(folder / path.name)
+        # Last: `foreign_subjects` reads here that there is something to move.
+        if results is not None:
+            write_results(self.results_path, only_fit(results))
         log.warning(
             "set aside in %s: %s; they are about other weights or rows than the figures to come",
             folder,

@@ -19,6 +19,7 @@ from pathlib import Path
 from app.cli.command_help import help_path
 from app.cli.commands import COMMANDS, LIGHTNING, Call, check_options, find_command, help_of_all
 from app.cli.data_files import check_user_data
+from run_files.atomic import NO_ROOM
 from run_files.terminal import harmless
 from run_files.version import line
 from text.error_reasons import describe_error
@@ -69,7 +70,7 @@ _UNION = "Does not validate against any of the Union subtypes"
 """jsonargparse puts this and all settings around the error of a constructor, once per nesting."""
 _UNUSED = ("matplotlib", "scipy", "transformers")
 """Libraries that torchmetrics loads if they are installed, for none of our metrics."""
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+DISK_FULL = (*NO_ROOM, errno.EROFS)
 """Error numbers of a disk that is full or read-only."""
 
 
@@ -369,12 +370,12 @@ def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {text} (--debug shows where)"
 
 
-def _path_of(error: OSError) -> object:
-    """Return the file that an error of the disk is about; None if it is unknown."""
+def _path_of(error: OSError) -> str:
+    """Return the file that an error of the disk is about; an empty string if it is unknown."""
     # TensorBoard's error names no file; its function that writes has the name.
     frames = traceback.walk_tb(error.__traceback__)
-    names = (frame.f_locals.get("filename") for frame, _ in frames)
-    return error.filename or next(filter(None, names), None)
+    names = [error.filename, *(frame.f_locals.get("filename") for frame, _ in frames)]
+    return next((os.fsdecode(name) for name in names if isinstance(name, str | bytes)), "")
 
 
 def _lost_worker(error: BaseException | None) -> str | None:

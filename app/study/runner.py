@@ -229,9 +229,12 @@ def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> in
     """Run a command to its end; return its exit status, negative for a signal."""
     log.parent.mkdir(parents=True, exist_ok=True)
     program = [sys.executable, "-m", MODULE, *line]
-    with log.open("ab") as stream:
-        stream.write(f"$ {' '.join(['steadfast', *line])}\n".encode())
-        stream.flush()
+    with log.open("ab", buffering=0) as stream:
+        try:
+            stream.write(f"$ {' '.join(['steadfast', *line])}\n".encode())
+        except OSError as error:
+            error.filename = str(log)
+            raise
         # tied.py ends the command if this process dies, and a group lets `kill` reach its children.
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), *program],

@@ -64,6 +64,41 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
         pass
 
 
+class SerialisingError(Exception):
+    """As safetensors has one of its own."""
+
+
+@pytest.mark.parametrize("kind", [OSError, SerialisingError])
+def test_a_folder_without_room_is_named(tmp_path: Path, kind: type[Exception]) -> None:
+    with (
+        pytest.raises(OSError, match=f"could not write {tmp_path}/a: No space left on device; noth"),
+        atomic.replacing_folder(tmp_path / "a"),
+    ):
+        raise kind("I/O error: No space left on device (os error 28)")
+    with pytest.raises(FileNotFoundError, match="read"), atomic.replacing_folder(tmp_path / "a"):
+        raise FileNotFoundError("read")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_is_kept_if_it_cannot_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, replace = tmp_path / "a", Path.replace
+    with atomic.replacing_folder(folder) as fresh:
+        (fresh / "file").write_text("former")
+
+    def stop(self: Path, target: Path) -> Path:
+        if self.name == ".a.new":
+            raise KeyboardInterrupt
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", stop)
+    with pytest.raises(KeyboardInterrupt), atomic.replacing_folder(folder):
+        pass
+    assert (folder / "file").read_text() == "former"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 def test_keep(tmp_path: Path) -> None:
     new, old = tmp_path / "last", tmp_path / "previous"
     atomic.keep(new, old)

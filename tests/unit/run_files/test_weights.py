@@ -163,6 +163,24 @@ def test_a_killed_move_is_gone_on_with(run: RunDirectory, monkeypatch: pytest.Mo
     assert len(list(run.path.glob("others/*/predictions.jsonl"))) == 1
 
 
+def test_a_killed_move_of_what_is_of_other_weights_is_gone_on_with(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure(run, run.last)
+    save(run.last, step=8)
+
+    def killed(self: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            keep_apart(run, weights_of(run.last))
+    keep_apart(run, weights_of(run.last))
+    assert run.measured() == []
+    assert len(list(run.path.glob("others/*/attacks/pwws.jsonl"))) == 1
+
+
 def test_an_unfinished_training_is_said(
     run: RunDirectory, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

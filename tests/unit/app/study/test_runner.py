@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from app.study import runner
-from app.study.runner import Share, Stop
+from app.study.cells import StudyContext
+from app.study.runner import Share, Stop, Work
 from lit_modules import CheckpointError
 from run_files.run_directory import RunDirectory
 from training import arithmetic
@@ -83,6 +84,12 @@ def test_a_cell_of_another_command_is_waited_for_and_named(
         with runner._alone(lock, Stop(), lambda: waits.append("told")) as mine:
             assert mine
     assert waits == ["told"]
+
+
+def test_a_full_disk_has_no_room_for_the_log() -> None:
+    log, work = Path("/dev/full"), Work(context=StudyContext(study="a"), settings={})
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        runner._run([], log, work, Share(threads=1), Stop())
 
 
 def test_an_error_of_an_earlier_start_is_not_the_present_one(tmp_path: Path) -> None:
