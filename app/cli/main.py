@@ -309,6 +309,7 @@ def _fail(message: str) -> None:
 
 def _stopped(stopped: SystemExit, saved: str | None) -> int:
     from run_files.distributed import first_process
+    from run_files.run_directory import RunDirectory
 
     signum = int(str(stopped.code)) - 128
     if not first_process():
@@ -317,8 +318,10 @@ def _stopped(stopped: SystemExit, saved: str | None) -> int:
     signal_name = "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
     outcome = "no checkpoint was written for it"
     if saved:
-        run = Path(saved).parents[1].name
-        outcome = f"saved {saved}; the same command with --run {run} resumes from there"
+        # Checkpoints and records are at different depths; some records are in no run.
+        run = next((path.name for path in Path(saved).parents if RunDirectory(path).begun), "")
+        name = f" with --run {run}" if run else ""
+        outcome = f"saved {saved}; the same command{name} resumes from there"
     _say(f"stopped by {signal_name}: {outcome}")
     return 128 + signum
 

@@ -12,7 +12,7 @@ import pytest
 from app.cli import main as module
 from app.cli.main import entry
 from lit_modules import CheckpointError
-from training.interrupt import Stopped
+from training.interrupt import Stopped, interruption
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,26 @@ def test_exit_status(
     monkeypatch.setattr(module, "main", fake)
     assert entry(["fit"]) == status
     assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize(
+    "saved",
+    ["checkpoints/last.ckpt", "pgd.parts", "attacks/pwws.parts", "others/step-1-a/pgd.parts"],
+)
+def test_what_is_saved_names_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: str
+) -> None:
+    def fake(_: object) -> None:
+        interruption.saved = str(tmp_path / "a" / saved)
+        raise Stopped(signal.SIGTERM)
+
+    monkeypatch.setattr(module, "main", fake)
+    assert entry(["test"]) == 143
+    assert capsys.readouterr().err.endswith(f"{saved}; the same command resumes from there\n")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "config.yaml").touch()
+    assert entry(["test"]) == 143
+    assert capsys.readouterr().err.endswith("; the same command with --run a resumes from there\n")
 
 
 def test_a_worker_that_dies_in_the_middle_of_a_checkpoint(
