@@ -129,6 +129,8 @@ def _run(call: Call, argv: list[str], *, predicts: bool) -> int:
     if call.name in ("train", "fit") and not {"--help", "-h"} & {*call.words}:
         try:
             check_user_data(call.words)
+        except KeyboardInterrupt:
+            return _stopped(SystemExit(128 + signal.SIGINT), None)
         except (ValueError, OSError) as error:
             return _failed(error, debug=_debug(argv))
     if call.command.file == LIGHTNING:

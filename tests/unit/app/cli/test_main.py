@@ -52,6 +52,17 @@ def test_exit_status(
     assert capsys.readouterr().err == message
 
 
+def test_ctrl_c_while_the_data_are_checked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fake(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "check_user_data", fake)
+    assert entry(["fit"]) == 130
+    assert capsys.readouterr().err == "stopped by Ctrl-C: no checkpoint was written for it\n"
+
+
 @pytest.mark.parametrize(
     "saved",
     ["checkpoints/last.ckpt", "pgd.parts", "attacks/pwws.parts", "others/step-1-a/pgd.parts"],
