@@ -106,6 +106,8 @@ def _file(
     The facts for the page override those of the shard; the subject identifies the weights.
     """
     ledger, outcome, classes = attack.ledger, attack.outcome(), attack.facts["classes"]
+    # As before an attack: a kill in between leaves records that the same command accepts.
+    ledger.begin(attack.subject)
     atomic.write_lines(ledger.records_path, attack.records)
     show_examples(outcome, classes, [] if logger is None else [logger])
     if args.html == "true":

@@ -1,6 +1,7 @@
 """One attack in shards by the real command line, and their merge."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -109,6 +110,17 @@ def test_shards_file_what_one_attack_files(letters: str, steadfast: Steadfast, c
     assert merge(steadfast, f"--attack={letters}").status == 0
     assert attack(steadfast, both).status == 0
     assert filed(names) == whole
+
+
+def test_a_full_disk_while_merging(letters: str, steadfast: Steadfast) -> None:
+    for index in (1, 2):
+        attack(steadfast, f"--attack={letters}", f"--attack.shard={index}/2", count=2)
+    (FOLDER / f".letters.html.{os.getpid()}.part").symlink_to("/dev/full")
+    outcome = merge(steadfast)
+    assert outcome.status == 1
+    assert "letters.html: No space left on device" in outcome.err
+    outcome = merge(steadfast)
+    assert outcome.status == 0, outcome.err
 
 
 def test_what_is_missing_is_named(letters: str, steadfast: Steadfast) -> None:
