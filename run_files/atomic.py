@@ -133,6 +133,9 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
         mode = stat.S_IMODE(fresh.stat().st_mode)
         for path in fresh.rglob("*"):
             path.chmod(mode if path.is_dir() else mode & 0o666)
+            if path.is_file():
+                with path.open("rb") as stream:
+                    os.fsync(stream.fileno())  # as in `replacing`
         # A directory that is not empty cannot be replaced by a rename: the old one moves away.
         shutil.rmtree(old, ignore_errors=True)
         with suppress(FileNotFoundError):

@@ -253,7 +253,8 @@ class RunDirectory:
             return
         atomic.sweep(self.checkpoints)
         # Evaluations take no lock: a young file may be theirs.
-        atomic.sweep(self.path, older_than=600)
+        for folder in (self.path, self.path / "attacks"):
+            atomic.sweep(folder, older_than=600)
 
     def unlock(self) -> None:
         """Release the lock of the run."""

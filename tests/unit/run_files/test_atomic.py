@@ -99,6 +99,20 @@ def test_a_folder_is_kept_if_it_cannot_be_replaced(
     assert list(tmp_path.iterdir()) == [folder]
 
 
+def test_files_of_a_folder_reach_the_disk_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(os.fstat(number).st_ino))
+    with atomic.replacing_folder(tmp_path / "a") as fresh:
+        (fresh / "inner").mkdir()
+        for name in ("b", "inner/c"):
+            (fresh / name).write_text(name)
+        assert not flushed
+    files = [tmp_path / "a" / name for name in ("b", "inner/c")]
+    assert sorted(flushed) == sorted(file.stat().st_ino for file in files)
+
+
 def test_keep(tmp_path: Path) -> None:
     new, old = tmp_path / "last", tmp_path / "previous"
     atomic.keep(new, old)

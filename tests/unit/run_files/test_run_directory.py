@@ -1,3 +1,4 @@
+import os
 import re
 from pathlib import Path
 
@@ -81,6 +82,18 @@ def test_lock(tmp_path: Path) -> None:
     one.unlock()
     two.lock()
     two.unlock()
+
+
+@pytest.mark.parametrize("folder", ["", "attacks", "checkpoints"])
+def test_unfinished_files_of_killed_commands_go(tmp_path: Path, folder: str) -> None:
+    run = RunDirectory(tmp_path / "a")
+    part = run.path / folder / ".x.jsonl.1.part"
+    part.parent.mkdir(parents=True)
+    part.touch()
+    os.utime(part, (0, 0))
+    run.lock()
+    run.unlock()
+    assert not part.exists()
 
 
 @pytest.mark.parametrize("name", ["file", "file/below"])
