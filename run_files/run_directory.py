@@ -227,7 +227,7 @@ class RunDirectory:
         """Keep other processes from training the same run at the same time.
 
         Raises:
-            ValueError: another process trains it, or the path of the folder is a file.
+            ValueError: another process trains or measures it, or the path of the folder is a file.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -245,8 +245,8 @@ class RunDirectory:
         except BlockingIOError as error:
             self.unlock()
             msg = (
-                f"got run {self.name!r} while another process trains it; wait for that one, or "
-                "choose another --run"
+                f"got run {self.name!r} while another process trains or measures it; wait for that "
+                "one, or choose another --run"
             )
             raise ValueError(msg) from error
         except OSError:  # a file system without locks

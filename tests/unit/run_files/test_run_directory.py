@@ -77,7 +77,7 @@ def test_started_processes_take_the_name(
 def test_lock(tmp_path: Path) -> None:
     one, two = RunDirectory(tmp_path / "a"), RunDirectory(tmp_path / "a")
     one.lock()
-    with pytest.raises(ValueError, match="another process trains it"):
+    with pytest.raises(ValueError, match="another process trains or measures it"):
         two.lock()
     one.unlock()
     two.lock()
