@@ -4,9 +4,11 @@ import functools
 import gc
 import importlib.metadata
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Before torch is loaded, here and in the processes that tests start: models of tests are tiny, and
 # on a busy machine two threads spend minutes waiting for each other over matrices of eight rows.
@@ -30,6 +32,20 @@ pytest.MonkeyPatch().setattr(
 TESTS = Path(__file__).parent
 KINDS = ("docker", "faults", "security")
 """Folders of tests that are markers, too: `pytest -m security` runs all of tests/security."""
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    """A browser for tests of pages: Debian's, which needs no download of playwright."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        # The pages themselves are tested without one; their scripts need it.
+        pytest.skip("no browser: pages are not tried in one; install Debian's chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield started
+        started.close()
 
 
 @pytest.fixture(scope="session")

@@ -109,69 +109,62 @@ def test_wrong_settings(
     assert len(outcome.err.splitlines()) == 1
 
 
-def test_in_a_browser(serving: tuple[Piped, int]) -> None:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no browser: the live page is not tried in one; install Debian's chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+def test_in_a_browser(serving: tuple[Piped, int], browser: Any) -> None:
     _, port = serving
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
-        wrong: list[str] = []
-        page.on("console", lambda message: wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda request: foreign(request.url, port, wrong))
-        page.goto(f"http://127.0.0.1:{port}/")
-        opens_with_an_example(page)
-        # By keyboard alone: the text, then Ctrl + Enter.
-        page.get_by_label("Text", exact=True).fill(f"{TEXT} <b>bold</b>")
-        page.keyboard.press("Control+Enter")
-        page.wait_for_selector("#status:has-text('done: ')")
-        page.wait_for_selector(".panel[aria-busy]", state="detached")
-        panels = page.query_selector_all("#results .panel")
-        assert [one.get_attribute("aria-label") for one in panels] == ["done", "other"]
-        first = panels[0]
-        assert first.query_selector(".prediction").inner_text() in ("negative", "positive")
-        assert first.query_selector(".covers").inner_text().startswith("Proved: ")
-        # Text stays text.
-        assert first.query_selector(".words").inner_text() == f"{TEXT} <b>bold</b>"
-        assert first.query_selector(".words b") is None
-        assert len(first.query_selector_all(".weights tbody tr")) == len(
-            first.query_selector_all(".words .word")
-        )
-        first.query_selector("input[value=gradient]").check()
-        assert "darker" in first.query_selector(".legend").inner_text()
-        # The same by the link.
-        link, said = page.url, first.query_selector(".verdict").inner_text()
-        assert "beside=other" in link
-        again = browser.new_page()
-        again.goto(link)
-        again.wait_for_selector(".panel[aria-label=done]:not([aria-busy])")
-        assert again.query_selector(".panel[aria-label=done] .verdict").inner_text() == said
-        again.close()
-        # An attack to its end, and one that is stopped by Escape.
-        attack = page.locator(".panel[aria-label=done]")
-        assert attack.locator(".stop").is_hidden()
-        attack.locator(".start").focus()
-        page.keyboard.press("Enter")
-        page.wait_for_selector(".panel[aria-label=done] .start:visible")
-        outcome = first.query_selector(".outcome").inner_text()
-        assert outcome.startswith("The prediction ")
-        queries = int(first.query_selector(".queries").inner_text())
-        assert queries > 1
-        changed = int(first.query_selector(".changed").inner_text().split()[0])
-        assert bool(changed) == (first.query_selector(".after ins") is not None)
-        first.query_selector(".start").click()
-        page.keyboard.press("Escape")
-        page.wait_for_selector(".panel[aria-label=done] .start:visible")
-        assert wrong == []
-        tries_examples(page)
-        page.set_viewport_size({"width": 390, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") == 390
-        # No number is broken.
-        assert page.evaluate(LINES) == 1
-        browser.close()
+    page = browser.new_page()
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: foreign(request.url, port, wrong))
+    page.goto(f"http://127.0.0.1:{port}/")
+    opens_with_an_example(page)
+    # By keyboard alone: the text, then Ctrl + Enter.
+    page.get_by_label("Text", exact=True).fill(f"{TEXT} <b>bold</b>")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#status:has-text('done: ')")
+    page.wait_for_selector(".panel[aria-busy]", state="detached")
+    panels = page.query_selector_all("#results .panel")
+    assert [one.get_attribute("aria-label") for one in panels] == ["done", "other"]
+    first = panels[0]
+    assert first.query_selector(".prediction").inner_text() in ("negative", "positive")
+    assert first.query_selector(".covers").inner_text().startswith("Proved: ")
+    # Text stays text.
+    assert first.query_selector(".words").inner_text() == f"{TEXT} <b>bold</b>"
+    assert first.query_selector(".words b") is None
+    assert len(first.query_selector_all(".weights tbody tr")) == len(
+        first.query_selector_all(".words .word")
+    )
+    first.query_selector("input[value=gradient]").check()
+    assert "darker" in first.query_selector(".legend").inner_text()
+    # The same by the link.
+    link, said = page.url, first.query_selector(".verdict").inner_text()
+    assert "beside=other" in link
+    again = browser.new_page()
+    again.goto(link)
+    again.wait_for_selector(".panel[aria-label=done]:not([aria-busy])")
+    assert again.query_selector(".panel[aria-label=done] .verdict").inner_text() == said
+    again.close()
+    # An attack to its end, and one that is stopped by Escape.
+    attack = page.locator(".panel[aria-label=done]")
+    assert attack.locator(".stop").is_hidden()
+    attack.locator(".start").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".panel[aria-label=done] .start:visible")
+    outcome = first.query_selector(".outcome").inner_text()
+    assert outcome.startswith("The prediction ")
+    queries = int(first.query_selector(".queries").inner_text())
+    assert queries > 1
+    changed = int(first.query_selector(".changed").inner_text().split()[0])
+    assert bool(changed) == (first.query_selector(".after ins") is not None)
+    first.query_selector(".start").click()
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".panel[aria-label=done] .start:visible")
+    assert wrong == []
+    tries_examples(page)
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    # No number is broken.
+    assert page.evaluate(LINES) == 1
 
 
 def opens_with_an_example(page: Any) -> None:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -348,56 +349,39 @@ def test_transfer_of_other_texts(runs: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_explorer_filters_in_a_browser(runs: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not Path("/usr/bin/chromium").exists():
-        pytest.skip("no chromium")
+def test_the_explorer_filters_in_a_browser(runs: Path, browser: Any) -> None:
     run = certified_run(runs / "first")
     long = "z" * 100_000
     other = [("<b>bold</b> x", '<b>"bald"</b> x'), (f"{long} one", f"{long}y one")]
     write_text_attack(run, "typos", [*PAIRS, *other, (f"{long} two", f"{long}y two")])
     page_path = write_report([run]).page
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page, errors = browser.new_page(), list[str]()
-        page.on("console", lambda message: errors.append(message.text))
-        page.goto(page_path.resolve().as_uri())
-        assert page.locator(".list article").count() == 6
-        assert page.locator(".list article b").count() == 0  # a text, not markup
-        # A word of 100,000 characters is shortened, in the list and in the table of words.
-        assert page.evaluate("document.body.innerText.length") < 30_000
-        # Texts before and after an attack, and no names of our fields.
-        for words, count in (
-            ("queries", 0),
-            ('"bald"</b> x', 1),
-            ("a god film", 1),
-            ("good film", 1),
-        ):
-            page.fill("[name=words]", words)
-            assert page.locator(".list article").count() == count
-        page.fill("[name=words]", "")
-        page.select_option("[name=kind]", "wrong")
-        assert "the film" in page.locator(".list").inner_text()
-        page.select_option("[name=kind]", "changed")
-        page.fill("[name=words]", "long")
-        assert page.locator(".list article").count() == 1
-        assert page.locator("del").last.inner_text() == "good"
-        assert "1 of 6 texts, 1 shown" in page.locator("output").inner_text()
-        assert errors == []
-        browser.close()
+    page, errors = browser.new_page(), list[str]()
+    page.on("console", lambda message: errors.append(message.text))
+    page.goto(page_path.resolve().as_uri())
+    assert page.locator(".list article").count() == 6
+    assert page.locator(".list article b").count() == 0  # a text, not markup
+    # A word of 100,000 characters is shortened, in the list and in the table of words.
+    assert page.evaluate("document.body.innerText.length") < 30_000
+    # Texts before and after an attack, and no names of our fields.
+    for words, count in (("queries", 0), ('"bald"</b> x', 1), ("a god film", 1), ("good film", 1)):
+        page.fill("[name=words]", words)
+        assert page.locator(".list article").count() == count
+    page.fill("[name=words]", "")
+    page.select_option("[name=kind]", "wrong")
+    assert "the film" in page.locator(".list").inner_text()
+    page.select_option("[name=kind]", "changed")
+    page.fill("[name=words]", "long")
+    assert page.locator(".list article").count() == 1
+    assert page.locator("del").last.inner_text() == "good"
+    assert "1 of 6 texts, 1 shown" in page.locator("output").inner_text()
+    assert errors == []
 
 
 @pytest.mark.long
-def test_long_names_leave_a_narrow_page_narrow(runs: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not Path("/usr/bin/chromium").exists():
-        pytest.skip("no chromium")
+def test_long_names_leave_a_narrow_page_narrow(runs: Path, browser: Any) -> None:
     run = certified_run(runs / "first")
     write_text_attack(run, "a" * 60, PAIRS)
     page_path = write_report([run]).page
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 360, "height": 800})
-        page.goto(page_path.resolve().as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") == 360
-        browser.close()
+    page = browser.new_page(viewport={"width": 360, "height": 800})
+    page.goto(page_path.resolve().as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == 360

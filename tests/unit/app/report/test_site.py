@@ -1,6 +1,7 @@
 """The columns of the site have what their headings say."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,23 +72,17 @@ def test_the_index_of_another_site_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_table_sorts_numbers_and_names_in_a_browser(tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not Path("/usr/bin/chromium").exists():
-        pytest.skip("no chromium")
+def test_the_table_sorts_numbers_and_names_in_a_browser(tmp_path: Path, browser: Any) -> None:
     names = ["10", "2", "1a", "b", "3x"]
     shares = {name: {"test/accuracy": 0.75} for name in names} | {"b": {"test/accuracy": 0.5}}
     runs = [certified_run(tmp_path / name, metrics=shares[name]) for name in names]
     index = write_site(runs, tmp_path / "site").index
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        page = browser.new_page()
-        page.goto(index.resolve().as_uri())
-        rows = page.locator("table.runs tbody th")
-        page.locator("thead button").first.click()
-        assert rows.all_inner_texts() == ["b", "10", "3x", "2", "1a"]
-        page.locator("thead button").first.click()
-        assert rows.all_inner_texts() == ["1a", "2", "3x", "10", "b"]
-        page.locator("thead button").nth(2).click()
-        assert rows.last.inner_text() == "b"
-        browser.close()
+    page = browser.new_page()
+    page.goto(index.resolve().as_uri())
+    rows = page.locator("table.runs tbody th")
+    page.locator("thead button").first.click()
+    assert rows.all_inner_texts() == ["b", "10", "3x", "2", "1a"]
+    page.locator("thead button").first.click()
+    assert rows.all_inner_texts() == ["1a", "2", "3x", "10", "b"]
+    page.locator("thead button").nth(2).click()
+    assert rows.last.inner_text() == "b"
