@@ -225,10 +225,6 @@ class Unchanged(_Reach):
     """
 
 
-DETECTOR_GOALS = ("evade", "force")
-"""Goals about the positive class of a detector, by their names in settings."""
-
-
 def make_goal(
     target: int | None = None, *, score: Score | None = None, compat: str = "none"
 ) -> Goal:

@@ -12,6 +12,8 @@ from attacks.json_lines import writable
 from text import Text
 
 Outcome = Literal["skipped", "failed", "succeeded", "error"]
+DETECTOR_GOALS = ("evade", "force")
+"""Goals about the positive class of a detector, by their names in settings."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from attacks.goals import DETECTOR_GOALS, NEAR, Score
-from attacks.outcome import AttackRecord
+from attacks.goals import NEAR, Score
+from attacks.outcome import DETECTOR_GOALS, AttackRecord
 from attacks.task_figures import NAMES, task_figures
 from attacks.task_goals import VictimTask
 from text.estimates import IntervalEstimate, aligned, interval, mean, wilson

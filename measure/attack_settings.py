@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from attacks.composition import Attack
 from attacks.engine import VERSION, Limits
-from attacks.goals import DETECTOR_GOALS, Evade, Force, Goal, make_goal
+from attacks.goals import Evade, Force, Goal, make_goal
+from attacks.outcome import DETECTOR_GOALS
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import OPTIONAL, WORST, is_ensemble, recipes_of
 from attacks.task_goals import EntitiesChanged, LabelsChanged, Moved, VictimTask

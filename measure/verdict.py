@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from attacks.outcome import DETECTOR_GOALS
 from measure.labelled_predictions import COLLAPSED, Predictions
 from run_files.certified_bounds import BOUNDS
 from run_files.results import Results
@@ -358,8 +359,6 @@ class _Judge:
         ]
 
     def _attack(self, name: str) -> _Attack | None:
-        from attacks.goals import DETECTOR_GOALS  # with numpy, which `runs` does without
-
         subject = self.subjects.get(f"attack/{name}", {})
         # Without a detection there is nothing to flip, and no rate.
         if f"attack/{name}/flip_rate" in self.metrics or subject.get("goal") in DETECTOR_GOALS:

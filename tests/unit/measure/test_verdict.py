@@ -220,6 +220,11 @@ def test_the_share_of_other_classes() -> None:
     assert (one.absorbed, one.collapsed) == (1.0, True)
 
 
-def test_no_torch_is_imported() -> None:
-    code = "import sys, measure.verdict; sys.exit('torch' in sys.modules)"
+def test_neither_torch_nor_numpy_is_imported() -> None:
+    """`runs` judges all runs, and attacked ones need neither of them."""
+    code = (
+        "import sys; from measure.verdict import judge; "
+        f"assert judge({metrics() | attack('pwws', 0.8, 0.5)}, subjects={{}}).level == 'fragile'; "
+        "sys.exit(bool({'torch', 'numpy'} & sys.modules.keys()))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
