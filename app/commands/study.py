@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from run_files.shard import Shard
 from run_files.shipped import settings_file
 from run_files.terminal import harmless
 from text.error_reasons import describe_error
+from text.file_lock import locked
 from text.module_names import real_name
 from training.interrupt import SIGNALS, restored_handlers
 
@@ -197,16 +198,17 @@ def _run(args: argparse.Namespace) -> int:
     if signals:
         _say(f"stopped by {signal.Signals(signals[0]).name}: the same command resumes")
         return 128 + signals[0]
-    figures, unusable = _figures(study, cells if shard is None else selected, work, outcomes)
-    outcomes |= unusable
     written = True
-    # A part of a study has no complete tables.
-    if shard is None:
-        written = _write(study, figures, versions(), out, unusable.keys())
-    else:
-        path = out / f"{study.name}.{shard.suffix()}.json"
-        write_shard(path, study, shard, figures, versions())
-        print(path)
+    with _tables(work):
+        figures, unusable = _figures(study, cells if shard is None else selected, work, outcomes)
+        outcomes |= unusable
+        # A part of a study has no complete tables.
+        if shard is None:
+            written = _write(study, figures, versions(), out, unusable.keys())
+        else:
+            path = out / f"{study.name}.{shard.suffix()}.json"
+            write_shard(path, study, shard, figures, versions())
+            print(path)
     if failed := [cell for cell in selected if outcomes[cell.run].state != "done"]:
         _say(f"\n{len(failed)} of {len(selected)} runs are not done:")
     for cell in failed:
@@ -238,23 +240,34 @@ def _collect(args: argparse.Namespace) -> int:
     from run_files.run_directory import RunDirectory
     from run_files.version import versions
 
-    figures, unusable = _figures(study, cells, work, {})
-    here = {cell.run for cell in figures} | unusable.keys()
-    if args.published is not None:
-        from app.study.derivation import published_figures
+    with _tables(work):
+        figures, unusable = _figures(study, cells, work, {})
+        here = {cell.run for cell in figures} | unusable.keys()
+        if args.published is not None:
+            from app.study.derivation import published_figures
 
-        earlier = published_figures(args.published, study, versions())
-        for cell in [cell for cell in earlier if cell.run not in here]:
-            # It may have been made anew: its weights need not be those of the file.
-            if RunDirectory(work.context.runs_dir / cell.run).begun:
-                _say(f"{cell.run} is here, and not complete: its published figures are left out")
-            else:
-                figures.append(cell)
-    _write(study, figures, versions(), work.context.out, unusable.keys())
+            earlier = published_figures(args.published, study, versions())
+            for cell in [cell for cell in earlier if cell.run not in here]:
+                # It may have been made anew: its weights need not be those of the file.
+                if RunDirectory(work.context.runs_dir / cell.run).begun:
+                    _say(
+                        f"{cell.run} is here, and not complete: its published figures are left out"
+                    )
+                else:
+                    figures.append(cell)
+        _write(study, figures, versions(), work.context.out, unusable.keys())
     print(f"{study.name}: figures of {len(figures)} of {len(cells)} runs")
     for run, outcome in unusable.items():
         _say(f"  {run} cannot be used: {outcome.error}")
     return 1 if unusable else 0
+
+
+def _tables(work: "Work") -> AbstractContextManager[None]:
+    """Return the lock of a study's tables.
+
+    Of two commands, the later one writes the figures of both.
+    """
+    return locked(work.context.out / "study.json")
 
 
 def _figures(

@@ -12,6 +12,7 @@ from app.study.cells import StudyContext
 from app.study.study import Cell, CellFigures
 from tests.unit.app.study.run_samples import make_run
 from tests.unit.app.study.study_samples import cell, row, study
+from text.file_lock import take
 
 
 def test_published_figures_are_those_of_runs_that_are_not_here(
@@ -52,3 +53,26 @@ def test_a_column_without_figures_is_named_once_all_rows_have_some(
     assert command._write(made, figures, {}, tmp_path)
     named = "no run has a figure" in capsys.readouterr().err
     assert named == (measured == "ab")
+
+
+def test_figures_are_read_and_written_under_one_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two commands that end together: the later one has the figures of both."""
+    made, cells = study(row("a")), [replace(cell("a", 0, "1"), run="a-s0")]
+    context = StudyContext(study="tiny", runs_dir=tmp_path)
+    held: list[bool] = []
+
+    def look(*_: object) -> tuple[list[CellFigures], dict[str, Any]]:
+        with (context.out / ".study.json.lock").open("a+b") as stream:
+            held.append(not take(stream))
+        return [], {}
+
+    work = argparse.Namespace(context=context)
+    monkeypatch.setattr(command, "_check", lambda args: (made, cells, work))
+    monkeypatch.setattr(command, "_figures", look)
+    monkeypatch.setattr(command, "_write", look)
+    command._collect(argparse.Namespace(published=None))
+    assert held == [True, True]
+    with (context.out / ".study.json.lock").open("a+b") as stream:
+        assert take(stream)
