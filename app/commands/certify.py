@@ -309,7 +309,9 @@ def _answer(
         (line, *sets) = answer["certificates"]
         line["text"] = subject
         if args.json or not sys.stdout.isatty():
-            extra = {"statement": threat.statement, "margin": answer["margin"], "sets": sets}
+            # Of the model, not of a classifier that --smooth or --encoding makes.
+            own = {"model_class": answer["prediction"], "margin": answer["margin"]}
+            extra = {"statement": threat.statement, **own, "sets": sets}
             reads = {"reads": answer["reads"]} if "reads" in answer else {}
             print(json.dumps({**line, **extra, **reads}))
             continue

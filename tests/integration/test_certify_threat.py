@@ -223,6 +223,11 @@ def test_around_a_model(here: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("certify", synonyms, "--smooth=mask")
     assert outcome.status == 1
     assert "without --tag" in outcome.err
+    text = ["--text", "a good film", "--json"]
+    outcome = steadfast("certify", synonyms, "--smooth=mask", "--draws=20", text)
+    answer, model = (json.loads(o.out) for o in (outcome, steadfast("predict", "--run=a", text)))
+    assert answer["kind"] == "probabilistic"
+    assert (answer["model_class"], answer["margin"]) == (model["prediction"], model["margin"])
 
     # An attack on the model says nothing about the smoothed classifier around it.
     inside = ["--attack.threat.kind=words", "--attack.threat.k=1", "--num_samples=5"]
