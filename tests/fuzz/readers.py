@@ -24,7 +24,7 @@ from app.serve.api_fields import RequestError, parse_body
 from app.study import cells, study_json
 from app.study.study_file import examine
 from attacks.json_lines import read_lines
-from attacks.outcome import AttackRecord, from_line
+from attacks.outcome import from_line
 from attacks.resources.counter_fitting import read_pairs
 from attacks.resources.neighbours import ListedNeighbours
 from attacks.resources.tagger import NAME, Tagger
@@ -56,6 +56,7 @@ from tests.fuzz.mutations import (
     change_zip,
     packed,
 )
+from tests.unit.attacks.outcomes import flipped
 from text.bounded_files import DataError, read_json, read_yaml
 from training.metrics_file import _rows
 from training.trackers import _known
@@ -126,27 +127,8 @@ def _checkpoint() -> bytes:
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = save({"a.weight": torch.zeros(2, 3)})
-RECORD = AttackRecord(
-    sample_id=0,
-    label=1,
-    prediction=1,
-    outcome="succeeded",
-    text="a good film",
-    adversarial="a fine film",
-    adversarial_prediction=0,
-    score=0.1,
-    adversarial_score=0.9,
-    words=3,
-    words_changed=1,
-    similarity=None,
-    queries=9,
-    unique_queries=9,
-    exhausted=False,
-    saturated=False,
-    seconds=0.1,
-    seed=0,
-)
-"""Of an attack; made here so that a new field is a wrong call, and not a seed that nobody reads."""
+RECORD = flipped()
+"""Of an attack; by hand, so that a new field is a wrong call, and not a seed that nobody reads."""
 ABOUT = {
     "checkpoint": "ab" * 32,
     "file": "best.ckpt",

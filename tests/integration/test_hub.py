@@ -1,20 +1,13 @@
-"""The `datasets` library against a server on the loopback interface.
-
-In a process of its own: the library reads its endpoint and its cache folder when it is imported.
-"""
+"""The `datasets` library against a server on the loopback interface."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.datamodules.hub_server import hub
+from tests.unit.datamodules.hub_server import hub, load
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import json, sys
 from text import process_role
@@ -38,24 +31,6 @@ for name, stage, folder in json.loads(sys.argv[1]):
         results.append(str(error))
 print(json.dumps(results))
 """
-
-
-def load(endpoint: str, home: Path, jobs: list[tuple[str, str | None, str | None]]) -> Any:
-    """What each of the jobs (class, stage, data_dir) gives: examples, or the text of an error."""
-    kept = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_DATASETS_CACHE", "HF_HUB_CACHE"):
-        kept.pop(name, None)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(jobs)],
-        env={**kept, "HF_ENDPOINT": endpoint, "HF_HOME": str(home), "PYTHONPATH": str(ROOT)},
-        cwd=home,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Retry" not in done.stderr
-    return json.loads(done.stdout), done.stderr
 
 
 def lines(*rows: dict[str, object]) -> bytes:
@@ -165,7 +140,7 @@ def online(home: Path) -> tuple[dict[str, Any], str, list[str]]:
     names = ["SST2", "SNLI", "QQP", "AGNews", "YelpPolarity", "Nowhere"]
     names += ["MNLI", "STSB", "ANLI", "HellaSwag"]
     with hub(REPOSITORIES) as (endpoint, requests):
-        results, log = load(endpoint, home, [(name, None, None) for name in names])
+        results, log = load(PROGRAM, endpoint, home, [(name, None, None) for name in names])
     return dict(zip(names, results, strict=True)), log, requests
 
 
@@ -235,7 +210,7 @@ def test_without_the_hub_the_cache_or_one_error_at_once(
 ) -> None:
     # Nothing listens there. The library alone would repeat its requests for most of a minute.
     jobs = [("SST2", None, None), ("Nowhere", "fit", str(tmp_path))]
-    (cached, error), _ = load("http://127.0.0.1:9", home, jobs)
+    (cached, error), _ = load(PROGRAM, "http://127.0.0.1:9", home, jobs)
     assert cached == online[0]["SST2"]
     assert str(tmp_path / "sst2" / "train") in error
     assert "hub dataset nobody/nothing could not be loaded" in error

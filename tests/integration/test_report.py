@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import lit_modules
-from attacks.outcome import AttackRecord
 from measure.radius_sandwich import embedded_distances
 from tests.integration.conftest import ATTACK, OLSA, QUIET, REVIEWS, TINY, Steadfast, lines
+from tests.unit.attacks.outcomes import flipped
 
 pytestmark = pytest.mark.report
 
@@ -48,26 +48,7 @@ def test_train_writes_it_and_an_attack_is_checked_against_certificates(
     assert outcome.err.startswith("contradiction: run a: an attack has changed")
     assert "Contradiction in a" in PAGE.read_text()
 
-    record = AttackRecord(
-        sample_id=0,
-        label=0,
-        prediction=0,
-        outcome="succeeded",
-        text="a good film",
-        adversarial="a bad film",
-        adversarial_prediction=1,
-        score=0.0,
-        adversarial_score=1.0,
-        words=3,
-        words_changed=1,
-        similarity=None,
-        queries=1,
-        unique_queries=1,
-        exhausted=False,
-        saturated=False,
-        seconds=0.0,
-        seed=0,
-    )
+    record = flipped(label=0, prediction=0, adversarial="a bad film", adversarial_prediction=1)
     checkpoint = Path("runs/a/checkpoints/best.ckpt")
     others = [
         record,

@@ -26,6 +26,7 @@ from attacks.task_goals import (
     TaggedWords,
     align_tags,
 )
+from tests.unit.attacks.outcomes import record
 from tests.unit.attacks.toys import Synonyms
 from text import Text
 
@@ -186,26 +187,15 @@ def test_attacks_that_need_a_classifier_refuse_other_goals() -> None:
         Moved(delta=0.0)
 
 
-def record(number: int, label: object, prediction: object, after: object = None) -> AttackRecord:
-    return AttackRecord(
-        sample_id=number,
+def ended(number: int, label: object, prediction: object, after: object = None) -> AttackRecord:
+    return record(
+        number,
         label=label,
         prediction=prediction,
         outcome="failed" if after is None else "succeeded",
         text="in new york",
         adversarial="im new york",
         adversarial_prediction=after,
-        score=0.0,
-        adversarial_score=1.0,
-        words=3,
-        words_changed=1,
-        similarity=None,
-        queries=1,
-        unique_queries=1,
-        exhausted=False,
-        saturated=False,
-        seconds=0.0,
-        seed=0,
     )
 
 
@@ -216,7 +206,7 @@ def test_figures_are_those_of_scikit_learn_and_scipy() -> None:
     random = np.random.default_rng(1)
     gold, clean = random.normal(size=(2, 20)).round(1)
     after = clean + random.normal(size=20)
-    rows = [record(i, *map(float, row)) for i, row in enumerate(zip(gold, clean, after))]  # noqa: B905 # numpy arrays of one length
+    rows = [ended(i, *map(float, row)) for i, row in enumerate(zip(gold, clean, after))]  # noqa: B905 # numpy arrays of one length
     figures = {k: v.value for k, v in task_figures(rows, "regression").items() if v is not None}
     assert figures == pytest.approx(
         {
@@ -228,7 +218,7 @@ def test_figures_are_those_of_scikit_learn_and_scipy() -> None:
     )
     sets = random.integers(0, 2, size=(2, 20, 3)).astype(bool)
     names = [[tuple(np.array(["a", "b", "c"])[row].tolist()) for row in rows] for rows in sets]
-    rows = [record(i, label, p) for i, (label, p) in enumerate(zip(*names, strict=True))]
+    rows = [ended(i, label, p) for i, (label, p) in enumerate(zip(*names, strict=True))]
     (f1, interval) = (task_figures(rows, "multi-label")[name] for name in ("f1", "clean_f1"))
     assert f1 == interval
     assert f1 is not None
@@ -238,7 +228,7 @@ def test_figures_are_those_of_scikit_learn_and_scipy() -> None:
 
 def test_the_f1_of_entities_by_hand() -> None:
     gold, clean, after = (("O", "B-X", "I-X"), ("O", "B-X", "I-X"), ("B-Y", "B-X", "O"))
-    rows = [record(0, gold, clean, after), record(1, gold, ("O", "B-Y", "O"))]
+    rows = [ended(0, gold, clean, after), ended(1, gold, ("O", "B-Y", "O"))]
     figures = task_figures(rows, "tagging")
     # Clean: 1 hit of 2 gold and 2 predicted; then none of 2 gold and 3 predicted.
     assert figures["clean_f1"] is not None

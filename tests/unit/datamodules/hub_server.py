@@ -2,12 +2,39 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
+from typing import Any
 
 COMMIT = "1" * 40
+ROOT = Path(__file__).parents[3]
+
+
+def load(program: str, endpoint: str, home: Path, jobs: Sequence[object]) -> tuple[Any, str]:
+    """Run a program that prints the result of each job as JSON; return results and its log.
+
+    It has a process of its own: `datasets` reads its endpoint and its cache folder on import.
+    """
+    kept = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_DATASETS_CACHE", "HF_HUB_CACHE"):
+        kept.pop(name, None)
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(jobs)],
+        env={**kept, "HF_ENDPOINT": endpoint, "HF_HOME": str(home), "PYTHONPATH": str(ROOT)},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Retry" not in done.stderr
+    return json.loads(done.stdout), done.stderr
 
 
 @contextmanager

@@ -11,37 +11,28 @@ import pytest
 from app.commands.attack_sheet import result
 from attacks.outcome import AttackRecord
 from measure.rating_sheet import COLUMNS, as_csv, as_html, draw, make_key, read_key, read_rated
+from tests.unit.attacks.outcomes import record
 
 CLASSES = ["neg", "pos"]
 
 
-def record(number: int, outcome: Any, text: str | None = None) -> AttackRecord:
-    return AttackRecord(
-        sample_id=number,
+def ended(number: int, outcome: Any, text: str | None = None) -> AttackRecord:
+    attacked = outcome != "skipped"
+    return record(
+        number,
         label=number % 2,
         prediction=number % 2,
         outcome=outcome,
         text=text or f"original {number}",
-        adversarial=None if outcome == "skipped" else f"changed {number}",
-        adversarial_prediction=None if outcome == "skipped" else 1 - number % 2,
-        score=-1.0,
-        adversarial_score=1.0,
-        words=2,
-        words_changed=1,
-        similarity=None,
-        queries=3,
-        unique_queries=3,
-        exhausted=False,
-        saturated=False,
-        seconds=0.0,
-        seed=0,
+        adversarial=f"changed {number}" if attacked else None,
+        adversarial_prediction=1 - number % 2 if attacked else None,
     )
 
 
 OUTCOMES = ["succeeded", "succeeded", "failed", "skipped"]
 RECORDS = {
-    "pwws": [record(i, OUTCOMES[i % 4]) for i in range(40)],
-    "textfooler": [record(i, OUTCOMES[(i + 1) % 4]) for i in range(40)],
+    "pwws": [ended(i, OUTCOMES[i % 4]) for i in range(40)],
+    "textfooler": [ended(i, OUTCOMES[(i + 1) % 4]) for i in range(40)],
 }
 
 
@@ -64,13 +55,13 @@ def test_a_sheet_is_blind_and_the_same_for_the_same_seed() -> None:
 
 def test_no_success_is_no_sheet() -> None:
     with pytest.raises(ValueError, match="without a success"):
-        draw({"a": [record(0, "failed")]}, texts=5, originals=5, seed=0)
+        draw({"a": [ended(0, "failed")]}, texts=5, originals=5, seed=0)
 
 
 def test_texts_are_inert() -> None:
     hostile = '<script>alert(1)</script>\x1b[31m,"quoted"\nline'
     items = draw(
-        {"a": [record(0, "succeeded")], "b": [record(1, "failed", hostile)]},
+        {"a": [ended(0, "succeeded")], "b": [ended(1, "failed", hostile)]},
         texts=1,
         originals=1,
         seed=0,
@@ -83,7 +74,7 @@ def test_texts_are_inert() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(items))))
     assert hostile in [row["text"] for row in rows]
     formula = draw(
-        {"a": [record(0, "succeeded")], "b": [record(1, "failed", "=1+1")]},
+        {"a": [ended(0, "succeeded")], "b": [ended(1, "failed", "=1+1")]},
         texts=1,
         originals=1,
         seed=0,
@@ -137,8 +128,8 @@ def test_classes_that_differ_in_case_alone(tmp_path: Path) -> None:
 
 
 def test_one_half_is_no_majority(tmp_path: Path) -> None:
-    items = draw({"a": [record(0, "succeeded")]}, texts=1, originals=0, seed=0)
-    key = make_key(items, CLASSES, {"a": [record(0, "succeeded")]}, 0)
+    items = draw({"a": [ended(0, "succeeded")]}, texts=1, originals=0, seed=0)
+    key = make_key(items, CLASSES, {"a": [ended(0, "succeeded")]}, 0)
     name = items[0].item
     sheets = [
         read_rated(rated(tmp_path / "a.csv", {name: (answer, "1")}), key) for answer in CLASSES
@@ -180,7 +171,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_text_with_a_line_end_of_any_kind_stays_one_row() -> None:
     text = "one\rtwo"
-    records = {"pwws": [record(i, "succeeded", text) for i in range(4)]}
+    records = {"pwws": [ended(i, "succeeded", text) for i in range(4)]}
     items = draw(records, texts=1, originals=2, seed=0)
     rows = list(csv.reader(io.StringIO(as_csv(items), newline=""), strict=True))
     assert [row[1] for row in rows[1:]] == [item.text for item in items]

@@ -19,6 +19,7 @@ from measure.transfer_matrix import (
     transfer_matrix,
 )
 from run_files.run_directory import RunDirectory
+from tests.unit.attacks.outcomes import record
 from text import Text
 from text.estimates import wilson
 
@@ -27,24 +28,14 @@ TEXTS = ["good", "fine", "bad", "dull", "grand"]
 LABELS = ["up", "up", "down", "down", "up"]
 
 
-def record(number: int, outcome: Outcome, adversarial: str | None) -> AttackRecord:
-    empty: dict[str, Any] = dict.fromkeys(
-        ("prediction", "adversarial_prediction", "score", "adversarial_score", "similarity")
-    )
-    counts: dict[str, Any] = dict.fromkeys(("words", "words_changed", "queries", "seed"), 1)
-    return AttackRecord(
-        sample_id=number,
+def ended(number: int, outcome: Outcome, adversarial: str | None) -> AttackRecord:
+    return record(
+        number,
         label=LABELS[number] == "up",
         outcome=outcome,
         text=TEXTS[number],
         adversarial=adversarial,
-        unique_queries=1,
-        exhausted=False,
-        saturated=False,
-        seconds=0.0,
         label_name=LABELS[number],
-        **empty,
-        **counts,
     )
 
 
@@ -66,20 +57,20 @@ def two() -> list[AttackedRun]:
     a = attacked(
         "a",
         {"good", "fine", "bda"},
-        record(0, "succeeded", "goood"),
-        record(1, "succeeded", "fien"),
-        record(2, "succeeded", "bda"),
-        record(3, "failed", "dlul"),
-        record(4, "skipped", None),
+        ended(0, "succeeded", "goood"),
+        ended(1, "succeeded", "fien"),
+        ended(2, "succeeded", "bda"),
+        ended(3, "failed", "dlul"),
+        ended(4, "skipped", None),
     )
     b = attacked(
         "b",
         {"good", "grand", "goood", "bda", "dlul", "dule"},
-        record(0, "failed", "goood"),
-        record(1, "skipped", None),
-        record(2, "failed", "bdd"),
-        record(3, "succeeded", "dule"),
-        record(4, "succeeded", "grnad"),
+        ended(0, "failed", "goood"),
+        ended(1, "skipped", None),
+        ended(2, "failed", "bdd"),
+        ended(3, "succeeded", "dule"),
+        ended(4, "succeeded", "grnad"),
     )
     return [a, b]
 
@@ -106,7 +97,7 @@ def test_matrix_by_hand() -> None:
 
 
 def test_no_text_succeeded() -> None:
-    skipped = [record(number, "skipped", None) for number in range(5)]
+    skipped = [ended(number, "skipped", None) for number in range(5)]
     runs = [attacked("a", set(), *skipped), attacked("b", {"good"}, *skipped)]
     cell = transfer_matrix(runs)["a"]["b"]
     assert (cell.fooled, cell.changed, cell.accuracy) == (None, None, wilson(3, 5))

@@ -12,38 +12,11 @@ from measure.diagnosis import read
 from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
 from tests.run_command import run_command
+from tests.unit.attacks.outcomes import flipped, record, skipped
 
 main = partial(run_command, "diagnose")
 
-RECORD = AttackRecord(
-    sample_id=0,
-    label=1,
-    prediction=1,
-    outcome="succeeded",
-    text="a good film",
-    adversarial="a gpod film",
-    adversarial_prediction=0,
-    score=-1.0,
-    adversarial_score=1.0,
-    words=3,
-    words_changed=1,
-    similarity=None,
-    queries=5,
-    unique_queries=5,
-    exhausted=False,
-    saturated=False,
-    seconds=0.1,
-    seed=0,
-)
-SKIPPED = replace(
-    RECORD,
-    prediction=0,
-    outcome="skipped",
-    adversarial=None,
-    adversarial_prediction=None,
-    adversarial_score=None,
-)
-UNMOVED = replace(RECORD, outcome="failed", adversarial="a good film", words_changed=0)
+RECORD, SKIPPED, UNMOVED = flipped(adversarial="a gpod film"), skipped(), record()
 
 
 @pytest.fixture
