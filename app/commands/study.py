@@ -199,7 +199,7 @@ def _run(args: argparse.Namespace) -> int:
         _say(f"stopped by {signal.Signals(signals[0]).name}: the same command resumes")
         return 128 + signals[0]
     written = True
-    with _tables(work):
+    with _tables(out):
         figures, unusable = _figures(study, cells if shard is None else selected, work, outcomes)
         outcomes |= unusable
         # A part of a study has no complete tables.
@@ -240,7 +240,7 @@ def _collect(args: argparse.Namespace) -> int:
     from run_files.run_directory import RunDirectory
     from run_files.version import versions
 
-    with _tables(work):
+    with _tables(work.context.out):
         figures, unusable = _figures(study, cells, work, {})
         here = {cell.run for cell in figures} | unusable.keys()
         if args.published is not None:
@@ -262,12 +262,12 @@ def _collect(args: argparse.Namespace) -> int:
     return 1 if unusable else 0
 
 
-def _tables(work: "Work") -> AbstractContextManager[None]:
+def _tables(out: Path) -> AbstractContextManager[None]:
     """Return the lock of a study's tables.
 
     Of two commands, the later one writes the figures of both.
     """
-    return locked(work.context.out / "study.json")
+    return locked(out / "study.json")
 
 
 def _figures(
@@ -344,8 +344,9 @@ def _merge(args: argparse.Namespace) -> int:
     if not paths:
         msg = f"got no parts in {out}, expected files that `study run --shard I/N` has written"
         raise StudyError(msg)
-    figures, versions = merge_shards(study, paths)
-    _write(study, figures, versions, out)
+    with _tables(out):
+        figures, versions = merge_shards(study, paths)
+        _write(study, figures, versions, out)
     return 0
 
 
