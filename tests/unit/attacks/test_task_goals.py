@@ -206,7 +206,8 @@ def test_figures_are_those_of_scikit_learn_and_scipy() -> None:
     random = np.random.default_rng(1)
     gold, clean = random.normal(size=(2, 20)).round(1)
     after = clean + random.normal(size=20)
-    rows = [ended(i, *map(float, row)) for i, row in enumerate(zip(gold, clean, after))]  # noqa: B905 # numpy arrays of one length
+    triples = zip(gold, clean, after, strict=True)
+    rows = [ended(i, *map(float, row)) for i, row in enumerate(triples)]
     figures = {k: v.value for k, v in task_figures(rows, "regression").items() if v is not None}
     assert figures == pytest.approx(
         {
