@@ -156,9 +156,9 @@ def curve(records: Sequence[Record], ks: Sequence[int | None]) -> Curve:
         counts = [sum(k <= limit for limit in largest) for k in numbers]
     else:
         counts = [sum(line["holds"][str(k)] for line in right) for k in numbers]
-    # No change: every correct prediction counts.
+    # No change: every correct prediction counts, except those a smoothed classifier abstains from.
     changes: list[int | None] = [0, *numbers]
-    counts = [len(right), *counts]
+    counts = [sum(line["holds"].get("0", True) for line in right), *counts]
     if None in ks:
         changes.append(None)
         counts.append(sum(line["holds"]["all"] for line in right))

@@ -91,6 +91,12 @@ def test_a_curve_ends_with_all_words() -> None:
     assert (list(line.x), names) == ([0, 1], ())
 
 
+def test_a_curve_begins_below_the_clean_accuracy_if_a_smoothed_classifier_abstains() -> None:
+    records = [certified(0, "1"), certified(1)]
+    records[0]["holds"]["0"], records[1]["holds"]["0"] = True, False
+    assert curve(records, [0, 1]) == ([0, 1], [50.0, 50.0])
+
+
 def test_a_curve_of_texts_whose_largest_number_is_known() -> None:
     known = [
         {**certified(0, "1"), "certified": "3"},
