@@ -147,7 +147,7 @@ def find_evidence_class(name: str | None, class_names: Sequence[str]) -> int:
 
 
 def choose_threshold(scores: Tensor, positive: Tensor, settings: Detection) -> float:
-    """Return the threshold of the settings: a text is detected if its score is not below it.
+    """Return the threshold of the settings: a text is detected if its score exceeds it.
 
     It lies in the middle between two neighbouring scores, or 1 beyond the first or the last.
 
@@ -268,7 +268,7 @@ def detection_figures(scores: Tensor, positive: Tensor, lengths: Tensor) -> dict
     """Return the figures of a detector on a split, with their counts.
 
     Args:
-        scores: `[B]`: relative to the threshold, so that 0 and more is detected.
+        scores: `[B]`: relative to the threshold, so that a text above 0 is detected.
         positive: `[B]` bool: True for the texts of the positive class.
         lengths: `[B]` tokens of each text.
     """
