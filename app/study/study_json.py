@@ -367,13 +367,14 @@ def _comparison(
         line |= {key: earlier[key] for key in ("p_texts", "texts_test", "texts")}
         if line["p_seeds"] in _BOOTSTRAPPED:
             line |= {end: earlier[end] for end in ENDS}
-    # Other versions of the libraries draw other permutations: the published p stays.
-    elif line["texts_test"] == "permutation" and _by_chance(
-        earlier["p_texts"], line["p_texts"], RESAMPLES
-    ):
-        line["p_texts"] = earlier["p_texts"]
+    else:
+        # Other versions of the libraries draw other samples: the published p and ends stay.
+        if line["texts_test"] == "permutation" and _by_chance(
+            earlier["p_texts"], line["p_texts"], RESAMPLES
+        ):
+            line["p_texts"] = earlier["p_texts"]
         if line["p_seeds"] in _BOOTSTRAPPED:
-            line |= _close_ends(earlier, line)
+            line |= _close_ends(earlier, line, step=abs(column.scale) / line["texts"])
     line["p"] = joint_p(line["p_texts"], line["p_seeds"], seeds=len(seeds), texts=line["texts"])
     return line
 
@@ -382,17 +383,23 @@ def _by_chance(former: float | None, p: float | None, resamples: int) -> bool:
     """Return True if two p of as many permutations differ by at most four standard errors."""
     if former is None or p is None:
         return False
-    # Each p is a share of `resamples` draws, with variance p (1 - p) / resamples.
+    # Each p is twice a share of `resamples` draws, with variance p (2 - p) / resamples.
     mean = (former + p) / 2
-    return abs(former - p) <= 4 * math.sqrt(2 * mean * (1 - mean) / resamples) + 2 / resamples
+    return abs(former - p) <= 4 * math.sqrt(2 * mean * (2 - mean) / resamples) + 2 / resamples
 
 
-def _close_ends(former: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the former ends of a bootstrap interval if they differ by no more than chance."""
+def _close_ends(
+    former: Mapping[str, Any], line: Mapping[str, Any], *, step: float
+) -> dict[str, Any]:
+    """Return the former ends of a bootstrap interval if they differ by no more than chance.
+
+    The ends of few texts move in steps, of up to one text.
+    """
     if any(source[end] is None for source in (former, line) for end in ENDS):
         return {}
-    width = max(line["high"] - line["low"], 1e-9)
-    return {end: former[end] for end in ENDS if abs(former[end] - line[end]) <= 0.06 * width}
+    # A little more, as published ends have ten digits.
+    close = 1.001 * max(0.06 * (line["high"] - line["low"]), step)
+    return {end: former[end] for end in ENDS if abs(former[end] - line[end]) <= close}
 
 
 def find(lines: Sequence[Mapping[str, Any]], **key: Any) -> Mapping[str, Any] | None:

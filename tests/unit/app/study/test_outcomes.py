@@ -11,6 +11,7 @@ from app.commands.study_table import write_all
 from app.study import outcomes, pages, study_json
 from app.study.derivation import derive, differences
 from app.study.study import CellFigures, StudyError
+from measure import uncertainty
 from tests.run_command import run_command
 from tests.unit.app.study.study_samples import TIME, cell, row, study
 
@@ -80,6 +81,36 @@ def test_other_permutations_are_no_error(tmp_path: Path) -> None:
     content = study_json.read(path)
     repeated = derive(content, outcomes.read(path, content["outcomes"]))
     assert repeated["comparisons"][0]["p_texts"] == pytest.approx(known["p_texts"] + 0.002)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "drawn", "same"),
+    [
+        # One seed: the p is exact, and the ends of the interval move in steps of one text of 60.
+        (1, {"low": -0.1 - 1 / 60, "high": 0.15}, True),
+        (1, {"high": 0.17}, False),
+        # Twice the smaller share of 9,999 draws, of 0.4, has a standard error of 0.0098.
+        (3, {"p_texts": 0.8452}, True),
+        (3, {"p_texts": 0.88}, False),
+    ],
+)
+def test_another_random_stream_is_no_error(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seeds: int,
+    drawn: dict[str, float],
+    same: bool,
+) -> None:
+    flat = [cell("a", seed, "10" * 30) for seed in range(seeds)]
+    right = ["1110" * 8 + "1000" * 7, "1000" * 8 + "1110" * 7, "1110" * 9 + "1000" * 6]
+    flat += [cell("b", seed, right[seed]) for seed in range(seeds)]
+    content = study_json.read(publish(tmp_path, flat))
+    real = uncertainty.compare
+    monkeypatch.setattr(
+        uncertainty, "compare", lambda *sides, **kind: replace(real(*sides, **kind), **drawn)
+    )
+    again = derive(content, study_json.outcomes_of(study(), flat))
+    assert (differences(content, again) == []) == same
 
 
 def test_without_outcomes_tests_over_texts_are_taken_over(tmp_path: Path) -> None:
