@@ -40,7 +40,7 @@ _CELL_KEYS = (
     *("row", "corpus", "seed", "run", "values", "collapsed", "revisions", "samples", "weights"),
     "data",
 )
-_BOOTSTRAPPED = (None, 1.0)
+BOOTSTRAPPED = (None, 1.0)
 """p over seeds of the comparisons whose interval is that of the bootstrap over texts."""
 Content = dict[str, Any]
 """A `study.json` as JSON values."""
@@ -365,7 +365,7 @@ def _comparison(
         return line
     if not with_texts:
         line |= {key: earlier[key] for key in ("p_texts", "texts_test", "texts")}
-        if line["p_seeds"] in _BOOTSTRAPPED:
+        if line["p_seeds"] in BOOTSTRAPPED:
             line |= {end: earlier[end] for end in ENDS}
     else:
         # Other versions of the libraries draw other samples: the published p and ends stay.
@@ -373,7 +373,7 @@ def _comparison(
             earlier["p_texts"], line["p_texts"], RESAMPLES
         ):
             line["p_texts"] = earlier["p_texts"]
-        if line["p_seeds"] in _BOOTSTRAPPED:
+        if line["p_seeds"] in BOOTSTRAPPED:
             line |= _close_ends(earlier, line, step=abs(column.scale) / line["texts"])
     line["p"] = joint_p(line["p_texts"], line["p_seeds"], seeds=len(seeds), texts=line["texts"])
     return line

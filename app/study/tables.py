@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from app.study.study_json import ENDS, find
+from app.study.study_json import BOOTSTRAPPED, ENDS, find
 from app.study.table_formats import COLLAPSED, DOUBT, DOWN, PAPER, UP, WIDTH, Table, latex, markdown
 from measure.uncertainty import FEWEST_SEEDS
 
@@ -367,9 +367,16 @@ def _test_notes(content: Content) -> list[str]:
         rows = _titles(content, "rows")
         baselines = list(dict.fromkeys(rows[line["against"]] for line in compared))
         baseline = baselines[0] if len(baselines) == 1 else "the row that it is compared with"
+        if len({(line["row"], line["corpus"], line["column"]) for line in compared}) < len(
+            compared
+        ):
+            baseline += ", in the tables of figures the first of several"
         lines.append(f"{UP} {DOWN} significantly above or below {baseline} {correction}")
     elif count:
-        lines.append(f"No difference is significant {correction}")
+        # Without a mark, a difference of a flagged figure may still have a low p.
+        low = any(line["p_holm"] is not None and line["p_holm"] < LEVEL for line in compared)
+        but = f", except of figures with {DOUBT} or {COLLAPSED}" if low else ""
+        lines.append(f"No difference is significant{but} {correction}")
     used = {line["texts_test"] for line in compared}
     tests = {
         "McNemar": "McNemar's exact test where there is one seed",
@@ -385,14 +392,27 @@ def _test_notes(content: Content) -> list[str]:
             "that of their joined statistics (min F')."
         )
     if sentences:
-        start = "Both rows answer the same texts with the same seeds."
+        seeds = {(cell["row"], cell["corpus"], cell["seed"]) for cell in content["cells"]}
+        paired = all(
+            (line["against"], line["corpus"], seed) in seeds
+            for line in compared
+            for seed in line["seeds"]
+        )
+        end = "" if paired else ", or are single runs"
+        start = f"Both rows answer the same texts with the same seeds{end}."
         lines.append(" ".join([start, *sentences]))
     if any(len(line["seeds"]) < FEWEST_SEEDS for line in compared):
         lines.append("Differences of one or two seeds are not tested as a whole, and get no mark.")
     if any(line["low"] is not None for line in compared):
+        # Such differences have no t statistic.
+        equal = any(
+            len(line["seeds"]) > 1 and line["p_seeds"] in BOOTSTRAPPED and line["low"] is not None
+            for line in compared
+        )
+        also = ", or where all seeds have the same difference," if equal else ""
         lines.append(
-            "Intervals: Student's over seeds, within the bounds of the figure; of one seed the "
-            "percentile bootstrap over texts."
+            f"Intervals: Student's over seeds, within the bounds of the figure; of one seed{also} "
+            "the percentile bootstrap over texts."
         )
     titles = _titles(content, "columns")
     by_seeds = [c for c in compared if c["p_texts"] is None and c["p_holm"] is not None]

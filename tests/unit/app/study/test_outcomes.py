@@ -95,11 +95,7 @@ def test_other_permutations_are_no_error(tmp_path: Path) -> None:
     ],
 )
 def test_another_random_stream_is_no_error(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    seeds: int,
-    drawn: dict[str, float],
-    same: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: int, drawn: dict[str, Any], same: bool
 ) -> None:
     flat = [cell("a", seed, "10" * 30) for seed in range(seeds)]
     right = ["1110" * 8 + "1000" * 7, "1000" * 8 + "1110" * 7, "1110" * 9 + "1000" * 6]

@@ -94,8 +94,33 @@ def test_no_sign_for_a_figure_that_measures_nothing() -> None:
     cells = [*three("a", HARD), *three("b", EASY, unreliable=["accuracy"])]
     (table,) = tables.main_tables(content(study(), cells))
     assert table.rows[1][1] == "80.0 ± 0.0†"
-    text = tables.render(content(study(), cells), "markdown")
-    assert "No difference is significant" in text
+    (line,) = content(study(), cells)["comparisons"]
+    assert line["p_holm"] < 0.05
+    notes = tables.notes(content(study(), cells))
+    assert any(
+        note.startswith("No difference is significant, except of figures with † or ‡ (p")
+        for note in notes
+    )
+
+
+def test_notes_say_where_the_rule_is_another_one() -> None:
+    """Intervals of equal differences, single runs with other seeds, rows with two baselines."""
+    rows = row("a"), row("b"), row("c")
+    varied = [cell("c", seed, "0" * seed + EASY[seed:]) for seed in range(3)]
+    cells = [*three("a", HARD), *three("b", EASY), *varied]
+
+    def notes(*against: tuple[str, str], figures: list[CellFigures] = cells) -> str:
+        return " ".join(tables.notes(content(study(*rows, against=against), figures)))
+
+    first, both = "in the tables of figures the first of several", [("c", "a"), ("c", "b")]
+    assert first in notes(*both)
+    assert first not in notes(("b", "a"), ("c", "a"))
+    equal = "of one seed, or where all seeds have the same difference, the percentile bootstrap"
+    assert equal in notes(("b", "a"))
+    assert equal not in notes(("c", "a"))
+    other = "the same seeds, or are single runs."
+    assert other in notes(("b", "a"), figures=[cells[0], cells[4]])
+    assert other not in notes(("b", "a"), figures=[cells[0], cells[3]])
 
 
 def test_a_model_that_has_collapsed_is_flagged() -> None:
