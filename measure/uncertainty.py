@@ -481,7 +481,7 @@ def bounds_of(metric: str, scale: float = 1.0) -> Bounds:
         low, high = 0.0, 1.0
     elif last in ("spearman", "pearson"):
         low, high = -1.0, 1.0
-    elif last.startswith("radius"):
+    elif "radius" in last:  # also of mean_radius
         low = 0.0
     ends = sorted((low * scale, high * scale)) if scale else UNBOUNDED
     return ends[0], ends[1]

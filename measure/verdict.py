@@ -276,6 +276,12 @@ class _WordCertificate:
     statement: str
 
     @property
+    def kept(self) -> IntervalEstimate:
+        """Share of the right predictions that it is about."""
+        right, certified = (round(e.value * e.count) for e in (self.clean, self.accuracy))
+        return wilson(min(right, certified), max(1, right))
+
+    @property
     def changes(self) -> str:
         """The changes that it is about, in words."""
         number = {"all": "any number of changes", "1": "1 change"}.get(self.k, f"{self.k} changes")
@@ -460,8 +466,7 @@ class _Judge:
             return "robust" if resists else "partial"
         if certificate is None or certificate.accuracy.low <= least:
             return "untested"
-        enough = certificate.accuracy.low >= (1 - ROBUST) * certificate.clean.value
-        return "robust" if enough else "partial"
+        return "robust" if certificate.kept.low >= 1 - ROBUST else "partial"
 
     def headline(self, level: Level, class_names: Sequence[str]) -> str:
         """Return the verdict in one sentence."""

@@ -142,6 +142,7 @@ def test_shares_stay_shares() -> None:
     assert bounds_of("certify/accuracy@0.5", -100) == (-100, 0)
     assert bounds_of("test/spearman") == (-1, 1)
     assert bounds_of("certify/radius_correct") == (0, math.inf)
+    assert bounds_of("certify_propagation/mean_radius") == (0, math.inf)
     assert bounds_of("test/loss") == (-math.inf, math.inf)
 
 

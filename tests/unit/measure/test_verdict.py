@@ -58,6 +58,8 @@ def verdict(*parts: dict[str, float], accuracy: float = 0.8, **more: float) -> R
         ([attack("pwws", 0.8, 0.5)], 0.8, "fragile"),
         ([attack("pwws", 0.8, 0.502)], 0.8, "partial"),
         ([words(0.7)], 0.8, "robust"),
+        # 665 of 800 are certified: at least 80.4 %. 660 of 800: at least 79.7 %.
+        ([words(0.665)], 0.8, "robust"),
         ([words(0.66)], 0.8, "partial"),
         ([words(0.5)], 0.8, "untested"),
         # An attack outside of the certificate's sets decides.
