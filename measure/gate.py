@@ -137,15 +137,18 @@ class GateSettings:
         """Return the largest flip rate of each recipe; None where only a baseline counts.
 
         Raises:
-            ValueError: a limit that is not a number.
+            ValueError: a limit that is not a number, or two of one recipe.
         """
         if self.recipes is None:
             existing = recipe_names()
             names = [name for name in CHEAP if name in existing]
             return dict.fromkeys(names, self.max_flip_rate)
-        limits = {}
+        limits: dict[str, float | None] = {}
         for part in self.recipes.split(","):
-            name, equals, value = part.strip().partition("=")
+            name, equals, value = map(str.strip, part.partition("="))
+            if name in limits:
+                msg = f"got --recipes with {name} twice, expected each once"
+                raise ValueError(msg)
             try:
                 limits[name] = float(value) if equals else self.max_flip_rate
             except ValueError as error:

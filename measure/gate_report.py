@@ -44,7 +44,9 @@ def summarise_gate(report: GateReport) -> str:
     """Return the outcome in one sentence."""
     judged = [c for c in report.criteria if c.limit is not None or c.change is not None or c.lost]
     if not (failures := report.failures()):
-        return f"Holds: {len(judged)} of {len(judged)} criteria."
+        allowed = [c.name for c in judged if report.status(c) == "not checked"]
+        rest = f"; not checked: {', '.join(allowed)}" if allowed else ""
+        return f"Holds: {len(judged) - len(allowed)} of {len(judged)} criteria{rest}."
     reasons = "; ".join(reason(report, criterion) for criterion in failures)
     return f"Fails: {len(failures)} of {len(judged)} criteria: {reasons}."
 

@@ -86,7 +86,7 @@ def test_a_threshold_decides_what_is_detected() -> None:
 
 
 def test_a_recipe_has_its_own_limit() -> None:
-    report = gate(recipes="deepwordbug=1,pruthi", max_flip_rate=0.1)
+    report = gate(recipes="deepwordbug = 1, pruthi", max_flip_rate=0.1)
     limits = {c.name: c.limit for c in report.criteria if c.name.startswith("flip_rate")}
     assert limits == {"flip_rate/deepwordbug": 1.0, "flip_rate/pruthi": 0.1}
 
@@ -242,6 +242,7 @@ def test_a_text_without_valid_answer_is_not_checked() -> None:
         ({"recipes": "nothing"}, "got attack 'nothing'"),
         ({"recipes": "deepwordbug=many"}, "expected NAME or NAME=LIMIT"),
         ({"recipes": "deepwordbug=7"}, "recipes deepwordbug=7"),
+        ({"recipes": "deepwordbug=0.1,deepwordbug=0.9"}, "deepwordbug twice, expected each once"),
         ({"min_certified": 0.5}, "--threat None, expected both"),
         ({"seconds": 0}, "seconds=0"),
     ],

@@ -97,6 +97,13 @@ def test_a_sentence_names_what_fails() -> None:
     )
 
 
+def test_a_criterion_that_may_stay_unchecked_does_not_count_as_holding() -> None:
+    late = replace(criterion(0, 0, 10, 0.1, least=False), name="late", reason="the time was up")
+    report = report_of(criterion(9, 10, 10, 0.5, least=True), late, allow_unchecked=True)
+    assert report.holds
+    assert summarise_gate(report) == "Holds: 1 of 2 criteria; not checked: late."
+
+
 def long_report(hits: int, *, seed: str = "x", least: bool = True) -> GateReport:
     made = replace(criterion(hits, 200, 200, 0.1, least=least), name="recall")
     return replace(report_of(made), subject={"rows": seed, "certificate": None})
