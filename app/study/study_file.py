@@ -427,12 +427,16 @@ def _check_tables(study: Study, problems: list[str]) -> None:
         _check_names(problems, f"{key}.corpus", [column.corpus or None], corpora)
         if problem := _unknown_metric(study, column.metric):
             problems.append(f"{key}.metric: {problem}")
+    # A hidden row has no figures in the tables.
+    visible = {row.name for row in study.rows if row.shown}
+    pairs = Counter(frozenset(pair) for pair in study.against)
     for pair in study.against:
-        _check_names(problems, "against", pair, rows)
+        _check_names(problems, "against", pair, visible)
+        # Holm's correction would count it again.
+        if len({*pair}) < 2 or pairs[frozenset(pair)] > 1:
+            problems.append(f"against: got {list(pair)}, expected two rows, and each pair once")
     _check_names(problems, "compared", study.compared, columns)
     if (line := study.matched) is not None:
-        # A hidden row has no figures in the tables.
-        visible = {row.name for row in study.rows if row.shown}
         _check_names(problems, "matched.at", [line.at or None], columns)
         _check_names(problems, "matched.rows", line.rows, visible)
         _check_names(problems, "matched.columns", line.columns, columns)

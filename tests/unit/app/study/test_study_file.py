@@ -53,6 +53,23 @@ def test_a_study_of_two_rows(tmp_path: Path) -> None:
     assert runs == ["small-plain-s0", "small-other-s0", "small-plain-s1", "small-other-s1"]
 
 
+@pytest.mark.parametrize(
+    ("against", "wrong"),
+    [
+        ([["other", "plain"], ["plain", "plain"]], ["plain", "plain"]),
+        ([["other", "plain"], ["plain", "other"]], ["plain", "other"]),
+    ],
+)
+def test_a_comparison_counts_once(tmp_path: Path, against: Any, wrong: list[str]) -> None:
+    """Holm's correction would count it again, and that of a row with itself as well."""
+    lines = problems(tmp_path, against=against)
+    assert f"against: got {wrong}, expected two rows, and each pair once" in lines
+    rows = {"plain": {"shown": False}, "other": {}}
+    assert "against: got plain, expected one of other" in problems(
+        tmp_path, rows=rows, against="plain"
+    )
+
+
 def test_precedence_of_settings_and_files(tmp_path: Path) -> None:
     path = written(
         tmp_path,
