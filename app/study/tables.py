@@ -338,7 +338,9 @@ def notes(content: Content) -> list[str]:
     if content["cells"]:
         lines.append(_revisions(content))
     if figures and content["outcomes"] is None:
-        lines.append("The outcomes of single texts are not kept: tests over texts are as measured.")
+        tested = any(line["p_texts"] is not None for line in compared)
+        end = ": tests over texts are as measured" if tested else ""
+        lines.append(f"The outcomes of single texts are not kept{end}.")
     return [*lines, *content["remarks"], *content["study"]["notes"]]
 
 

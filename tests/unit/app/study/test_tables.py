@@ -118,6 +118,9 @@ def test_notes_say_where_the_rule_is_another_one() -> None:
     equal = "of one seed, or where all seeds have the same difference, the percentile bootstrap"
     assert equal in notes(("b", "a"))
     assert equal not in notes(("c", "a"))
+    # Without outcomes, there are no tests over texts either.
+    plain = [cell(name, 0, values={"accuracy": 0.5}) for name in "ab"]
+    assert "single texts are not kept." in notes(("b", "a"), figures=plain)
     other = "the same seeds, or are single runs."
     assert other in notes(("b", "a"), figures=[cells[0], cells[4]])
     assert other not in notes(("b", "a"), figures=[cells[0], cells[3]])
