@@ -432,8 +432,12 @@ def _matched(
         if (comparison := compare_with_line(spots[0], spots[1:])) is not None:
             scaled = {name: getattr(comparison, name) * column.scale for name in ("line", "effect")}
             figures = scaled | _scale_ends(comparison, column.scale)
-        if figures["low"] is None and (earlier := find(former, **position)) is not None:
-            figures |= {end: earlier[end] for end in ENDS}
+        if (earlier := find(former, **position)) is not None:
+            if figures["low"] is None:
+                figures |= {end: earlier[end] for end in ENDS}
+            else:
+                step = abs(column.scale) / len(groups[0][0].outcomes[column.name])
+                figures |= _close_ends(earlier, figures, step=step)
         yield {
             **position,
             "at": fmean(spots[0].across.values) * across.scale,

@@ -250,7 +250,11 @@ def matched(content: Content, corpus: str | None = None) -> list[Table]:
         names = [titles[line[kind]] for kind, titles in labels.items()]
         cells.append([*names, *figures, *difference])
     rows, columns = _titles(content, "rows"), _titles(content, "columns")
-    ends = "; ".join(rows[name] for name in reference["rows"])
+    measured = {(figure["row"], figure["corpus"]) for figure in content["figures"]}
+    corpora = {line["corpus"] for line in lines}
+    ends = "; ".join(
+        rows[name] for name in reference["rows"] if any((name, c) in measured for c in corpora)
+    )
     title = f"At equal accuracy: differences from the line through {ends}"
     header = [*labels, "seeds", columns[reference["at"]], "figure", "line", "difference [95 %]"]
     return [Table(title=title, header=header, rows=cells, labels=len(labels))]

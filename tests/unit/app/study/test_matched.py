@@ -152,6 +152,27 @@ def test_the_table_of_a_line() -> None:
 
 
 @pytest.mark.long
+def test_another_random_stream_is_no_error() -> None:
+    former = lined(*CELLS)
+    line = former["matched"]["lines"][0]
+    low = line["low"]
+    # Ends of four texts move by up to 25 points.
+    for change, taken in ((10.0, low + 10.0), (60.0, low)):
+        line["low"] = low + change
+        again = study_json.content(made(), CELLS, {}, former=former)
+        assert again["matched"]["lines"][0]["low"] == pytest.approx(taken)
+
+
+@pytest.mark.long
+def test_the_title_names_the_rows_that_the_line_joins() -> None:
+    rows = [row(name, seeds=(0, 1)) for name in ("early", "late", "last", "a")]
+    line = replace(LINE, rows=("early", "late", "last"))
+    partly = replace(study(*rows, columns=[ACCURACY, ATTACKED], against=[]), matched=line)
+    (table,) = tables.matched(study_json.content(partly, CELLS[:3], {}))
+    assert table.title == "At equal accuracy: differences from the line through EARLY; LATE"
+
+
+@pytest.mark.long
 def test_only_the_seeds_of_all_count() -> None:
     further = [
         replace(both(*outcomes), seed=1, run=f"{outcomes[0]}-s1")
