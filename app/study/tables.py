@@ -21,7 +21,7 @@ LEVEL = 0.05
 NOT_RUN, NOT_FINITE, NONE = "not run", "not finite", "–"
 _CSV = (
     *("kind", "corpus", "row", "against", "column", "value", "sd", "low", "high", "seeds"),
-    *("texts", "p_texts", "p_seeds", "p", "p_holm", "unreliable"),
+    *("texts", "p_texts", "p_seeds", "p", "p_holm", "unreliable", "collapsed"),
 )
 
 
@@ -461,5 +461,7 @@ def as_csv(content: Content) -> str:
     writer = csv.DictWriter(stream, _CSV, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for line in lines:
-        writer.writerow({**line, "seeds": " ".join(map(str, line.get("seeds", ())))})
+        # Of a figure, the seeds that have collapsed.
+        flag = {"collapsed": bool(line["collapsed"])} if "collapsed" in line else {}
+        writer.writerow({**line, **flag, "seeds": " ".join(map(str, line.get("seeds", ())))})
     return stream.getvalue()

@@ -136,6 +136,9 @@ def test_a_model_that_has_collapsed_is_flagged() -> None:
         " ".join(text.split())
     )
     assert "‡" not in tables.render(content(study(), [*three("a", HARD)]), "markdown")
+    lines = csv.DictReader(io.StringIO(tables.render(content(study(), cells), "csv")))
+    flags = [(line["kind"], line["row"], line["collapsed"]) for line in lines]
+    assert flags == [("figure", "a", "False"), ("figure", "b", "True"), ("difference", "b", "True")]
     assert r"\textsuperscript{\ddag}" in tables.render(content(study(), cells), "latex")
 
 
