@@ -4,8 +4,11 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from attacks.composition import Context, Propose, Request, SearchEnd, Steps
 from attacks.document import Candidate, Document
+from attacks.search import descending
 from attacks.strategies.rounds import Rounds
 
 _TOGETHER = 10
@@ -30,10 +33,11 @@ class RankedAppends:
         if rounds.over():
             return rounds.top
         least = context.clean.score + context.tie
+        # In the order of their texts: rounding must not choose among words that gain the same.
         gains = [item for item in pool if rounds.of(item).score > least]
-        gains.sort(key=lambda item: (-rounds.of(item).score, item.columns))
+        values = np.array([rounds.of(item).score for item in gains], dtype=np.float64)
         texts: list[Document] = []
-        for best in gains[: self.length]:
+        for best in [gains[i] for i in descending(values, context.tie)[: self.length]]:
             current = texts[-1] if texts else original
             front = best.index < len(original)
             pool = yield Propose(current, context.allowed(current))

@@ -15,9 +15,11 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from attacks.composition import Context, Propose, Request, Steps, Verdict
 from attacks.document import Candidate, Document
-from attacks.search import best
+from attacks.search import best, descending
 from attacks.strategies.rounds import Rounds, draw_index
 from text import check_choice, check_range
 
@@ -72,7 +74,8 @@ class Genetic:
                 break
             # Sorted by text where scores are nearly equal: noise must not choose the parents.
             members.sort(key=lambda member: member.document.columns)
-            members.sort(key=lambda member: -member.judged.score)
+            values = np.array([member.judged.score for member in members], dtype=np.float64)
+            members = [members[i] for i in descending(values, context.tie)]
             scores = [context.relative(m.judged.score) / self.temperature for m in members]
             # A softmax without its sum, which the draw does not need.
             shares = [math.exp(score - max(scores)) for score in scores]

@@ -4,9 +4,11 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from attacks.composition import Context, Propose, Request, SearchEnd, Steps
 from attacks.document import Candidate
-from attacks.search import Greedy
+from attacks.search import Greedy, descending
 from attacks.strategies.rounds import Rounds
 
 
@@ -74,8 +76,10 @@ class WholeTexts:
                 alone[index] = candidate
         yield from rounds.ask(alone.values())
         answered = [i for i in alone if alone[i].columns in rounds.verdicts]
-        verdicts = {i: rounds.of(alone[i]) for i in answered}
-        order = sorted(answered, key=lambda i: (not verdicts[i].success, -verdicts[i].score, i))
+        verdicts = [rounds.of(alone[i]) for i in answered]
+        values = np.array([judged.score for judged in verdicts], dtype=np.float64)
+        ranked = descending(values, rounds.context.tie)
+        order = [answered[k] for k in sorted(ranked, key=lambda k: not verdicts[k].success)]
         # Puts back the first `low` words; with `high` of them the goal is missed.
         low, high = 0, len(order) + 1
         while high - low > 1:

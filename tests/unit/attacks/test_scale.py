@@ -13,6 +13,10 @@ from attacks.engine import Engine, Limits
 from attacks.goals import Goal, Targeted, Untargeted
 from attacks.outcome import AttackRecord, Sample
 from attacks.search import Beam, Greedy, RandomSearch
+from attacks.strategies import Genetic, WholeTexts
+from attacks.strategies.appended import RankedAppends
+from attacks.transformations.benign_texts import AddWord
+from attacks.transformations.variants import Variant, Variants
 from tests.unit.attacks.toys import Once, Synonyms
 from text import Text
 
@@ -122,6 +126,35 @@ def test_noise_of_the_sixth_digit_changes_nothing_at_any_scale(factor: float) ->
             for noise, in_flight in ((0.0, 64), (1e-7, 3))
         )
         assert verdicts(still) == verdicts(noisy)
+
+
+TWICE = Variants(
+    [Variant("first", lambda word: TABLE[word][0]), Variant("second", lambda word: TABLE[word][1])]
+)
+SORTED: dict[str, tuple[Search, Any]] = {
+    "genetic": (Genetic(population=8, generations=5), None),
+    "improved": (Genetic(population=8, generations=5, crossover="point", changes=5), None),
+    "words added": (RankedAppends(length=5), AddWord(pool=[*WORDS[:15], "x", "y"], side="both")),
+    "words put back": (WholeTexts(stages=2), TWICE),
+}
+
+
+@pytest.mark.parametrize("name", SORTED)
+def test_rounding_does_not_choose_among_equal_scores(name: str) -> None:
+    search, transformation = SORTED[name]
+    for classes in (2, 4):
+        still, *noisy = (
+            attacked(
+                Linear(1.0, classes=classes, noise=noise),
+                search,
+                Untargeted(),
+                in_flight=in_flight,
+                transformation=transformation or Letters(),
+            )
+            for noise, in_flight in ((0.0, 64), (1e-10, 1), (1e-10, 3))
+        )
+        assert any(record.outcome == "succeeded" for record in still)
+        assert all(verdicts(one) == verdicts(still) for one in noisy)
 
 
 @pytest.mark.parametrize("factor", [10.0**power for power in range(-8, 1)])
