@@ -11,10 +11,10 @@ from typing import Any
 
 from attacks.composition import Attack
 from attacks.engine import Engine
-from attacks.goals import Unchanged
+from attacks.goals import Unchanged, Unsure
 from attacks.outcome import AttackRecord, Sample
 from attacks.recipes import WORST
-from attacks.victims.kinds import Victim
+from attacks.victims.kinds import InvalidAnswers, Victim
 
 
 class Ensemble:
@@ -26,19 +26,24 @@ class Ensemble:
     Args:
         engines: of the attacks in the order in which they are tried, all with the same victim.
 
+    Attributes:
+        answered: see `Engine`.
+
     Raises:
-        ValueError: an attack keeps the prediction.
+        ValueError: an attack succeeds where the prediction stays.
     """
 
     def __init__(self, engines: Sequence[Engine]) -> None:
         for engine in engines:
-            if isinstance(engine.attack.goal, Unchanged):
+            # It would also skip texts that others attack.
+            if isinstance(engine.attack.goal, Unchanged | Unsure):
                 msg = (
                     f"got {engine.attack.name} in {WORST}, which keeps the prediction, expected "
                     "attacks that change it"
                 )
                 raise ValueError(msg)
         self._engines = list(engines)
+        self.answered = False
 
     @property
     def attack(self) -> Attack:
@@ -55,22 +60,22 @@ class Ensemble:
         for engine in self._engines:
             engine.victim = victim
 
-    @property
-    def answered(self) -> bool:
-        """True once the victim has given a valid answer."""
-        return any(engine.answered for engine in self._engines)
-
-    @answered.setter
-    def answered(self, answered: bool) -> None:
-        for engine in self._engines:
-            engine.answered = answered
-
     def run(self, samples: Iterable[Sample]) -> Iterator[AttackRecord]:
         """Attack all samples; see `Engine.run`."""
-        source = iter(samples)
+        source, errors = iter(samples), list[AttackRecord]()
         # A kill loses the samples in flight, as with one attack.
         while chunk := list(islice(source, self._engines[0].limits.in_flight)):
-            yield from self._run(chunk)
+            for record in self._run(chunk):
+                self.answered = self.answered or record.prediction is not None
+                errors.append(record)
+                # Records of errors wait until the victim has given one valid answer.
+                if self.answered:
+                    yield from errors
+                    errors = []
+        if errors:
+            reasons = {record.text: str(record.reason) for record in errors}
+            msg = f"victim {self.victim.name}: {errors[0].reason}"
+            raise InvalidAnswers(msg, reasons)
 
     def about(self) -> dict[str, Any]:
         """Describe all that the records depend on, but for the samples."""
@@ -89,7 +94,7 @@ class Ensemble:
     def _run(self, samples: Sequence[Sample]) -> Iterator[AttackRecord]:
         remaining, former = list(samples), dict[int, AttackRecord]()
         for engine in self._engines:
-            engine.answered = self.answered
+            engine.answered = True  # `run` has all its records of errors
             left = []
             for record in engine.run(remaining):
                 joined = _join(former.get(record.sample_id), record, engine.attack.name)

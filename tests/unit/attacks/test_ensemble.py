@@ -4,23 +4,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import attacks
 from attacks.engine import Engine, Limits
 from attacks.ensemble import Ensemble, engine_of
+from attacks.goals import Unsure, Untargeted
 from attacks.outcome import AttackRecord, Sample, from_line
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import CHEAPEST_FIRST, SIX, build, recipes_of
 from attacks.resources.catalogue import Resources
+from attacks.search import Greedy
 from attacks.summary import summarise, wins
-from attacks.victims.kinds import InvalidAnswers
+from attacks.victims.kinds import CallableVictim, InvalidAnswers
 from measure.attack_mean import AttackAccuracy, mean_accuracy
 from measure.attack_names import file_names
 from measure.attack_settings import AttackSettings, plan
 from tests.unit.attacks.test_families import TEXTS as FAMILY_TEXTS
 from tests.unit.attacks.test_families import resources
 from tests.unit.attacks.test_strategies import GradientVictim
+from tests.unit.attacks.test_strategies import attack as toy_attack
 from text import Text
 
 __all__ = ["resources"]
@@ -109,6 +113,37 @@ def test_an_invalid_answer_leaves_a_sample_out_unless_it_falls(resources: Resour
     assert second is not None
     assert record.outcome == ("succeeded" if second.outcome == "succeeded" else "error")
     assert record.queries == first.queries + second.queries
+
+
+@pytest.mark.parametrize("in_flight", [1, 64])
+def test_an_invalid_first_answer_stops_no_other_sample(
+    resources: Resources, in_flight: int
+) -> None:
+    def answer(texts: list[Text]) -> Any:
+        logits = GradientVictim(bias=-0.9).logits(texts)
+        logits[[i for i, text in enumerate(texts) if "broken" in text]] = np.nan
+        return logits
+
+    def ensemble() -> Ensemble:
+        composed = [build(RecipeSettings(recipe=n), resources) for n in ("pwws", "textfooler")]
+        limits = Limits(in_flight=in_flight)
+        return Ensemble([Engine(a, CallableVictim(answer), limits=limits) for a in composed])
+
+    samples = [
+        Sample(sample_id=i, text=text, label=1)
+        for i, text in enumerate(("broken good film", "a good film"))
+    ]
+    records = by_id(ensemble().run(samples))
+    assert (records[0].outcome, records[1].outcome) == ("error", "succeeded")
+    with pytest.raises(InvalidAnswers, match="got NaN"):
+        next(ensemble().run(samples[:1]))
+
+
+def test_an_attack_that_may_keep_the_prediction_is_refused() -> None:
+    # It would skip, as it stands, a text that the other attack breaks.
+    goals = (Untargeted(score="probability"), Unsure(score="probability"))
+    with pytest.raises(ValueError, match="got toy in worst, which keeps the prediction"):
+        Ensemble([Engine(toy_attack(Greedy(), goal=goal), GradientVictim()) for goal in goals])
 
 
 def test_names() -> None:
