@@ -42,9 +42,9 @@ class AnswerCache:
             path, subject, _record, "with answers of another victim"
         )
         for text, row, again in records:
+            self.asked += 1
             with suppress(ValueError):
                 check(row)
-                self.asked += 1
                 if not again:
                     self._known[text] = row
 
@@ -64,7 +64,7 @@ class AnswerCache:
         self._write([{"text": text, "row": row} for text, row in fresh])
 
     def count(self, answers: Iterable[tuple[Text, Sequence[float]]]) -> None:
-        """Count answers to texts that were asked about again; the first answer stays."""
+        """Count invalid answers, and those to texts that were asked about again."""
         self._write([{"text": text, "row": list(row), "again": True} for text, row in answers])
 
     def _write(self, lines: Sequence[Mapping[str, Any]]) -> None:

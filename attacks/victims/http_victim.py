@@ -100,7 +100,7 @@ class HttpVictim:
     def _left(self) -> float:
         """Return the texts that may still be asked about."""
         budget = self.settings.budget
-        return math.inf if budget is None else budget - self.cache.asked - len(self._invalid)
+        return math.inf if budget is None else budget - self.cache.asked
 
     def _error(self, invalid: Mapping[Text, str]) -> InvalidAnswers:
         return InvalidAnswers(f"victim {self.name}: {next(iter(invalid.values()))}", invalid)
@@ -137,6 +137,8 @@ class HttpVictim:
         def take(chunk: Sequence[Text], rows: Sequence[Row]) -> None:
             fresh = list(zip(chunk, rows, strict=True))
             keep([(text, row) for text, row in fresh if not isinstance(row, AnswerError)])
+            # An invalid answer is paid for, too: it has no numbers to keep.
+            self.cache.count([(text, ()) for text, row in fresh if isinstance(row, AnswerError)])
             answered.extend(fresh)
             invalid = {text: str(row) for text, row in answered if isinstance(row, AnswerError)}
             # Wrong templates make all answers invalid: stop before they are all paid for.

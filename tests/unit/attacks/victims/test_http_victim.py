@@ -476,11 +476,12 @@ def test_log_probabilities_that_are_none(
     top = [{"token": t, "logprob": p} for t, p in zip(("pos", "neg"), logarithms, strict=True)]
     choice = {"message": {"content": "pos"}, "logprobs": {"content": [{"top_logprobs": top}]}}
     service.answers = lambda _: {"choices": [choice]}
-    one = victim(service, tmp_path / "a.jsonl", chat="m", chat_scores=True)
-    with pytest.raises(InvalidAnswers, match=r"got (score|log-probability)"):
-        one.logits(["x"])
-    assert len(one.cache) == 0
-    assert (tmp_path / "a.jsonl").read_bytes().count(b"\n") == 1
+    for start in (1, 2):  # no numbers are kept, and the next start asks again
+        one = victim(service, tmp_path / "a.jsonl", chat="m", chat_scores=True)
+        with pytest.raises(InvalidAnswers, match=r"got (score|log-probability)"):
+            one.logits(["x"])
+        assert (len(one.cache), one.cache.asked, len(service.bodies)) == (0, start, start)
+        one.close()
 
 
 def test_small_log_probabilities_are_shares() -> None:
@@ -543,6 +544,27 @@ def test_texts_are_asked_about_again_within_the_budget(service: Service, tmp_pat
     later = victim(service, path, budget=3)
     assert later.logits(TEXTS[:2]).tolist() == first.tolist()
     assert later.again(TEXTS[:1]) is None
+
+
+def test_invalid_answers_count_in_the_budget_of_all_starts(
+    service: Service, tmp_path: Path
+) -> None:
+    path = tmp_path / "answers.jsonl"
+    one = victim(service, path, budget=4)
+    one.logits(TEXTS[:1])
+    service.answers = lambda _: [[{"label": "pos", "score": math.nan}]]
+    with pytest.raises(InvalidAnswers, match="no score of neg"):
+        one.again(TEXTS[:1])
+    with pytest.raises(InvalidAnswers, match="no score of neg"):
+        one.logits(TEXTS[1:2])
+    one.close()
+    later = victim(service, path, budget=4)
+    with pytest.raises(InvalidAnswers):
+        later.again(TEXTS[:1])
+    assert later.again(TEXTS[:1]) is None
+    with pytest.raises(VictimError, match="budget of 4 texts is used up"):
+        later.logits(TEXTS)
+    assert len(service.bodies) == 4
 
 
 def test_secrets_are_written_nowhere(
