@@ -19,10 +19,12 @@ from app.cli.victim_options import RunOrVictimParser, add_victim, victim_of
 from attacks.composition import Attack
 from attacks.engine import Limits
 from attacks.ensemble import engine_of
+from attacks.goals import Goal
 from attacks.interface import Outcome
 from attacks.outcome import AttackRecord, Sample
 from attacks.summary import summarise
 from attacks.victims.labels_only import check_search
+from attacks.victims.threshold_victim import ThresholdVictim
 from measure.attack_report import class_name, colours, example_lines, headline
 from measure.attack_settings import AttackPlan, AttackSettings, plan
 from measure.named_victims import NamedVictim
@@ -47,10 +49,14 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(msg)
     label = None if args.label is None else named.classes.index(args.label)
     device = torch_device(args.device)
+    own = getattr(getattr(named.victim, "module", None), "detector", None)
+    positive = settings.positive_class(named.classes, getattr(own, "positive", None))
+    if positive is not None and settings.threshold is not None:
+        named = named._replace(victim=ThresholdVictim(named.victim, positive, settings.threshold))
+    goal = settings.aim(named.classes, positive)
     surrogates = Surrogates(named.classes, Path(args.runs_dir), device, settings.batch_size)
     planned = [
-        attack_plan.change(lambda attack: _complete(attack, settings, named, surrogates))
-        for attack_plan in plan(settings, device=device)
+        _complete(attack_plan, goal, surrogates) for attack_plan in plan(settings, device=device)
     ]
     for attack in [attack for attack_plan in planned for attack in attack_plan.attacks]:
         check_search(attack, named.victim)
@@ -76,14 +82,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _complete(
-    attack: Attack, settings: AttackSettings, named: NamedVictim, surrogates: Surrogates
-) -> Attack:
-    """Return an attack with its goal; there are no texts to learn from."""
-    own = getattr(getattr(named.victim, "module", None), "detector", None)
-    positive = settings.positive_class(named.classes, getattr(own, "positive", None))
-    aimed = attack.aiming(settings.aim(named.classes, positive))
-    return aimed.assisted(surrogates.load).certified(None, None).learn(tuple)
+def _complete(attack_plan: AttackPlan, goal: Goal, surrogates: Surrogates) -> AttackPlan:
+    """Return a plan with a goal, if it has none; there are no texts to learn from."""
+
+    def complete(attack: Attack) -> Attack:
+        aimed = attack if attack_plan.has_goal else attack.aiming(goal)
+        return aimed.assisted(surrogates.load).certified(None, None).learn(tuple)
+
+    return attack_plan.change(complete)
 
 
 def _attack(

@@ -52,6 +52,31 @@ def test_pairs(line: list[str], steadfast: Steadfast) -> None:
     assert "fine -> bad" in found.out
 
 
+def test_the_goal_of_a_file(line: list[str], here: Path, steadfast: Steadfast) -> None:
+    (here / "own.yaml").write_text(
+        "name: own\n"
+        "transformation: {class_path: SwapCharacters, init_args: {one: false}}\n"
+        "search: {class_path: Beam, init_args: {width: 1}}\n"
+        "goal: {class_path: Targeted, init_args: {target: 1}}\n"
+    )
+    found = steadfast(line, "--attack=own.yaml", "--text=a good film", "--text=a dull film")
+    assert found.status == 0, found.err
+    already, other = found.out.splitlines()
+    assert already.startswith("own: not attacked")
+    assert other.startswith("own failed: sample 1: bad")
+
+
+def test_a_detector_with_a_threshold(line: list[str], steadfast: Steadfast) -> None:
+    # The other class is likelier, and the threshold is reached: 1 / (1 + e^0.5) = 0.378.
+    options = ["--attack=deepwordbug", "--attack.goal=evade", "--attack.positive=fine", "--json"]
+    for threshold, outcome in (("0.37", "failed"), ("0.38", "skipped")):
+        found = steadfast(
+            line, *options, f"--attack.threshold={threshold}", "--text=odd", "--label=fine"
+        )
+        assert found.status == 0, found.err
+        assert json.loads(found.out)["outcome"] == outcome
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
