@@ -39,7 +39,8 @@ class Budget:
         # None is no limit.
         per_sample = float("inf") if self.query_budget is None else self.query_budget
         budget = min(per_sample, per_word)
-        return budget if budget == float("inf") else max(1, int(budget))
+        # Rounded first: 0.29 * 100 is less than 29.
+        return budget if budget == float("inf") else max(1, int(round(budget, 9)))
 
 
 @dataclass(frozen=True, kw_only=True)

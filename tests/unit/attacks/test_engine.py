@@ -159,6 +159,7 @@ def test_budget_per_word() -> None:
     limits = Limits(budget_per_word=2, query_budget=7)
     assert [limits.budget(words) for words in (0, 1, 3, 100)] == [1, 2, 6, 7]
     assert Limits().budget(5) == float("inf")
+    assert [Limits(budget_per_word=share).budget(100) for share in (0.29, 2.3)] == [29, 230]
     engine = Engine(attack(), BagVictim(bias=9.0), limits=limits)
     (record,) = engine.run(samples("good good"))
     assert (record.queries, record.exhausted) == (4, True)
