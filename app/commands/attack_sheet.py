@@ -40,6 +40,12 @@ def run(args: argparse.Namespace) -> int:
     check_range({"--num_samples": args.num_samples}, least=1)
     check_range({"--originals": args.originals, "--seed": args.seed}, least=0)
     paths = record_files(args, "attack sheet")
+    if len({path.stem for path in paths}) < len(paths):
+        msg = (
+            f"got {', '.join(map(str, paths))}, expected files of different names: the names tell "
+            "the attacks apart"
+        )
+        raise ValueError(msg)
     classes = [name.strip() for name in args.classes.split(",")] if args.classes else []
     classes = classes or list(record_classes(paths[0]) or ())
     if not classes:

@@ -22,6 +22,11 @@ def test_from_attack_to_corrected_success(here: Path, steadfast: Steadfast) -> N
     refused = steadfast(*line, "--classes=neg")
     assert refused.status == 1
     assert "expected a name for each class" in refused.err
+    (here / "other").mkdir()
+    (here / "other/deepwordbug.jsonl").write_bytes(Path(line[3]).read_bytes())
+    twice = steadfast(*line[:4], "other/deepwordbug.jsonl", "--classes=neg,pos")
+    assert twice.status == 1
+    assert "expected files of different names" in twice.err
     made = steadfast(*line, "--classes=neg,pos", "--originals=3")
     assert made.status == 0, made.err
     assert "6 adversarial texts and 3 originals" in made.out
