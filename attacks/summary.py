@@ -176,7 +176,7 @@ def _word_figures(
     succeeded: Sequence[AttackRecord], *, of_detector: bool
 ) -> dict[str, IntervalEstimate | None]:
     """Return how much of the texts successes changed; words kept only of a detector."""
-    changed = [r.words_changed / r.words for r in succeeded if r.words and r.words_changed]
+    changed = [r.words_changed / r.words for r in succeeded if r.words]
     similar = [s for record in succeeded if (s := record.similarity) is not None]
     kept = [r.words_kept / r.words for r in succeeded if r.words_kept is not None and r.words]
     return {

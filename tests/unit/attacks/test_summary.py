@@ -131,6 +131,13 @@ def test_figures() -> None:
     }
 
 
+def test_a_change_of_marks_alone_changes_no_word() -> None:
+    texts = [flipped(0, words=4, words_changed=0), flipped(1, words=4, words_changed=2)]
+    found = summarise([*texts, flipped(2, words=0, words_changed=0)], score="margin").words_changed
+    assert found is not None
+    assert (found.value, found.count) == (0.25, 2)
+
+
 def test_texts_without_a_candidate_are_named() -> None:
     none = [record(i, candidates=0) for i in range(2)]
     seen = [record(2, candidates=3), flipped(3, candidates=1), skipped(4)]
