@@ -19,9 +19,11 @@ from attacks.victims.kinds import (
 )
 from attacks.victims.labels_only import LabelVictim
 from attacks.victims.task_victims import ChoiceVictim, ScoreVictim, TagVictim
+from attacks.victims.threshold_victim import ThresholdVictim
 from layers.quiet_transformers import quiet
 from layers.sequence_classifiers import LAST_TOKEN, find_head
 from lit_modules.checkpoints.reading import load
+from measure.attack_settings import AttackSettings
 from run_files.checkpoint_lookup import find_checkpoint
 from text import hub_reachable
 from text.error_reasons import describe_error
@@ -102,6 +104,23 @@ def named_victim(
         facts["classes"] = ", ".join(classes)
         return NamedVictim(HttpVictim(rest, classes, http, cache=cache), list(classes), facts)
     return NamedVictim(_function_victim(rest, classes, outputs, batch_size), list(classes), facts)
+
+
+def detector_of(
+    victim: Victim, classes: Sequence[str], settings: AttackSettings
+) -> tuple[Victim, int | None]:
+    """Return a victim that detects at the threshold of an attack, and the class that it detects.
+
+    For goals that are not about a detector, it is the victim unchanged, and None.
+
+    Raises:
+        ValueError: the victim has no such class, or nothing names it.
+    """
+    own = getattr(getattr(victim, "module", None), "detector", None)
+    positive = settings.positive_class(classes, getattr(own, "positive", None))
+    if positive is None or settings.threshold is None:
+        return victim, positive
+    return ThresholdVictim(victim, positive, settings.threshold), positive
 
 
 def _run_victim(

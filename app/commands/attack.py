@@ -19,13 +19,11 @@ from app.cli.victim_options import (
 )
 from attacks.task_goals import task_of
 from attacks.victims.front_end_victim import FrontEndVictim
-from attacks.victims.kinds import Victim
 from attacks.victims.labels_only import check_search
-from attacks.victims.threshold_victim import ThresholdVictim
 from measure.archive import FolderArchive
 from measure.attack_series import run_series
 from measure.attack_settings import AttackSettings, plan
-from measure.named_victims import NamedVictim
+from measure.named_victims import NamedVictim, detector_of
 from measure.surrogates import Surrogates
 from measure.table_samples import LabelledTable
 from measure.task_samples import read_task_table, task_samples
@@ -74,11 +72,7 @@ def _attacked_model(
     names = split_names(args.label_names)
     labelled, classes = task_samples(table, task, named.classes, names)
     victim = named.facts["victim"]
-    detector: Victim = named.victim
-    own = getattr(getattr(named.victim, "module", None), "detector", None)
-    positive = settings.positive_class(classes, getattr(own, "positive", None))
-    if positive is not None and settings.threshold is not None:
-        detector = ThresholdVictim(named.victim, positive, settings.threshold)
+    detector, positive = detector_of(named.victim, classes, settings)
     # Always there: a stored name that a subject lacks is not compared.
     front_end = named.victim.digest if isinstance(named.victim, FrontEndVictim) else None
     subject = {"victim": victim, "dataset": table.name, "front_end": front_end}

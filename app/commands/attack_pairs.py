@@ -26,7 +26,8 @@ from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_n
 from attacks.digests import file_digest
 from attacks.outcome import from_line
 from attacks.paired_shares import PairedShares, paired_shares
-from measure.named_victims import KINDS, NamedVictim
+from measure.attack_settings import AttackSettings
+from measure.named_victims import KINDS, NamedVictim, detector_of
 from measure.published_pairs import PublishedFile, PublishedPair, read_published, record_classes
 from measure.table_samples import LabelledTable, as_classes
 from measure.transfer_matrix import (
@@ -178,12 +179,18 @@ def _attacked(run: RunDirectory, attack: str, model: NamedVictim) -> AttackedRun
             f"on these: `attack --run {run.name} --attack {attack}` again"
         )
         raise ValueError(msg)
+    victim = model.victim
+    if (threshold := subject.get("threshold")) is not None:
+        settings = AttackSettings(
+            goal=subject["goal"], positive=subject["positive"], threshold=threshold
+        )
+        victim, _ = detector_of(victim, model.classes, settings)
     names = record_classes(ledger.records_path) or ()
     records = [from_line(record) for record in ledger.records()]
     named = [replace(record, label_name=names[record.label]) for record in records]
 
     def classify(texts: Sequence[Text]) -> list[str]:
-        return [model.classes[i] for i in model.victim.logits(list(texts)).argmax(axis=1)]
+        return [model.classes[i] for i in victim.logits(list(texts)).argmax(axis=1)]
 
     ordered = sorted(named, key=lambda record: record.sample_id)
     return AttackedRun(name=run.name, subject=subject, records=ordered, classify=classify)

@@ -24,10 +24,9 @@ from attacks.interface import Outcome
 from attacks.outcome import AttackRecord, Sample
 from attacks.summary import summarise
 from attacks.victims.labels_only import check_search
-from attacks.victims.threshold_victim import ThresholdVictim
 from measure.attack_report import class_name, colours, example_lines, headline
 from measure.attack_settings import AttackPlan, AttackSettings, plan
-from measure.named_victims import NamedVictim
+from measure.named_victims import NamedVictim, detector_of
 from measure.surrogates import Surrogates
 from run_files.devices import torch_device
 from run_files.terminal import harmless
@@ -49,10 +48,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(msg)
     label = None if args.label is None else named.classes.index(args.label)
     device = torch_device(args.device)
-    own = getattr(getattr(named.victim, "module", None), "detector", None)
-    positive = settings.positive_class(named.classes, getattr(own, "positive", None))
-    if positive is not None and settings.threshold is not None:
-        named = named._replace(victim=ThresholdVictim(named.victim, positive, settings.threshold))
+    detector, positive = detector_of(named.victim, named.classes, settings)
+    named = named._replace(victim=detector)
     goal = settings.aim(named.classes, positive)
     surrogates = Surrogates(named.classes, Path(args.runs_dir), device, settings.batch_size)
     planned = [

@@ -140,6 +140,24 @@ def test_of_victims_from_elsewhere(here: Path, steadfast: Steadfast) -> None:
     assert "2 of 2 of its own adversarial texts do not fool it any more" in found.out
 
 
+def test_of_detectors_with_a_threshold(here: Path, steadfast: Steadfast) -> None:
+    (here / "spam_scores.py").write_text(
+        "def scores(texts):\n    return [[0.0, 2.0 * t.count('win') + 0.5] for t in texts]\n"
+    )
+    Path("rows.tsv").write_text("text\tlabel\nwin now\tspam\nyou win\tspam\nso dull\tham\n")
+    victim = ["python:spam_scores:scores", "--classes=ham,spam"]
+    goal = ["--attack.goal=evade", "--attack.positive=spam", "--attack.threshold=0.9"]
+    line = ["attack", "--victim", *victim, "--dataset=rows.tsv", "--attack=deepwordbug", *goal]
+    outcome = steadfast(*line)
+    assert outcome.status == 0, outcome.err
+    found = steadfast("attack", "pairs", "--run", *victim, "--output=out")
+    assert found.status == 0, found.err
+    (cell,) = json.loads(Path("out/transfer-deepwordbug.json").read_text())
+    # Spam stays the likelier class: 1 / (1 + e^-0.5) = 0.62, and below the threshold.
+    assert (cell["fooled_value"], cell["fooled_count"], cell["accuracy_value"]) == (1, 2, 0)
+    assert "do not fool it any more" not in found.out
+
+
 def accuracy_of_originals() -> float:
     content = json.loads(Path("out/pairs-deepwordbug.json").read_text())
     return float(content["all"]["paired"]["first"]["value"])
