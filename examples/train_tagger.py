@@ -10,16 +10,15 @@ from datamodules import WNUT17
 from datamodules.sources.structured import read_conll
 
 
-def main(encoder: str, data: str, folder: str, epochs: int) -> None:
+def main(encoder: str, data: str, folder: str, epochs: str) -> None:
     """Train on the tags of WNUT-17, in batches of 16 sentences of like length."""
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(encoder, add_prefix_space=True)
-    names = dict(enumerate(WNUT17.classes))
-    ids = {name: i for i, name in names.items()}
+    names, ids = dict(enumerate(WNUT17.classes)), {y: i for i, y in enumerate(WNUT17.classes)}
     model = AutoModelForTokenClassification.from_pretrained(encoder, id2label=names, label2id=ids)
     rows = sorted((row.values for row in read_conll(Path(data))), key=lambda v: len(v["words"]))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    for start in [16 * i for _ in range(epochs) for i in torch.randperm(-(-len(rows) // 16))]:
+    for start in [16 * i for _ in range(int(epochs)) for i in torch.randperm(-(-len(rows) // 16))]:
         batch = rows[start : start + 16]
         options = {"padding": True, "truncation": True, "return_tensors": "pt"}
         coded = tokenizer([row["words"] for row in batch], is_split_into_words=True, **options)
@@ -35,5 +34,6 @@ def main(encoder: str, data: str, folder: str, epochs: int) -> None:
     model.save_pretrained(folder)
 
 
-encoder, data, folder, epochs = sys.argv[1:]
-main(encoder, data, folder, int(epochs))
+if len(sys.argv) != 5:
+    sys.exit(__doc__)
+main(*sys.argv[1:])

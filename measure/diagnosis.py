@@ -26,7 +26,7 @@ from measure.diagnosis_statistics import (
     boundary_distances,
     pool,
 )
-from run_files.ledger import attack_ledger
+from run_files.ledger import attack_ledger, attack_ledgers
 from run_files.run_directory import RunDirectory
 from run_files.weights import Weights, weights_of
 from text import Text, collate, length_batches
@@ -140,7 +140,7 @@ def read(run: RunDirectory, recipe: str, *, samples: int) -> RecordedAttack:
         ValueError: the attack has no records, or none with a changed text.
     """
     # A recipe with a path in it, such as ../other, is none of these names.
-    names = sorted(path.stem for path in (run.path / "attacks").glob("*.jsonl"))
+    names = [ledger.name for ledger in attack_ledgers(run)]
     if recipe not in names:
         available = (
             f"which has those of {', '.join(names)}" if names else "which was never attacked"

@@ -111,8 +111,9 @@ class Run:
         names = attacks or tuple(ended)
         if not names or (missing := [name for name in names if name not in ended]):
             got = ", ".join(missing) if names else "no attack"
+            expected = f"some of {', '.join(ended)}" if ended else "one"
             msg = (
-                f"got {got} for run {self.name}, expected some of {', '.join(ended) or 'none'}: "
+                f"got {got} for run {self.name}, expected {expected}: "
                 f"`steadfast attack --run {self.name} --attack NAME` makes them"
             )
             raise ValueError(msg)

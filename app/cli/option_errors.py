@@ -34,7 +34,7 @@ _RULES = {
 _UNKNOWN = re.compile(r"unrecognized arguments: (?P<option>--?[\w.]*)")
 _SETTING = re.compile(r"--[\w.]+")
 _PLAIN = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "a text"}
-_PLAIN |= {"list": "a list", "Iterable": "a list"}
+_PLAIN |= {"list": "a list", "Iterable": "a list", "RunName": "a name"}
 _CALLABLE = re.compile(r"Type .+? expects a function or a callable class: (?=Parser key |Option )")
 """The beginning of jsonargparse's errors about settings of optimisers and schedulers."""
 _BUILT = re.compile(r"\. Got value: Namespace\((?:class_path='(?P<path>.+?)')?.*\)$")
@@ -86,7 +86,8 @@ def plain(message: str) -> str:
         elif match := _GIVEN.fullmatch(text):
             value = match["value"] or "''" if value is None else value
         elif match := _RESTRICTED.fullmatch(text):
-            expectations.append(f"{match['type']} ({_RULES.get(match['type'], match['rule'])})")
+            kind = match["type"]
+            expectations.append(f"{_name(kind)} ({_RULES.get(kind, match['rule'])})")
             value = match["value"] or value
         elif match := _REQUIRED.fullmatch(text):
             required = match["names"]

@@ -461,10 +461,13 @@ class TaskModule(TextModule):
             for name, method in METHODS.items()
             if issubclass(method, TaskModule) and threat.name in method.threats
         ]
-        without = f"a model without a certificate for {threat.name}" if reason is None else reason
+        others = ", ".join(sorted({*able} - {self.method}))
+        if reason is not None:
+            expected = f"another setting, or one of {others}" if others else "another setting"
+            return f"got {self.method}, {reason}, expected {expected}"
         return (
-            f"got {self.method}, {without}, expected a method that has one: "
-            f"{', '.join(sorted(able)) or 'none so far'}"
+            f"got {self.method}, a model without a certificate for {threat.name}, "
+            f"expected a method that has one: {others or 'none so far'}"
         )
 
     def _encode(self, texts: Texts) -> list[Encoding]:

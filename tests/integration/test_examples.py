@@ -1,5 +1,6 @@
 """The scripts of `examples/` run, and stay short."""
 
+import runpy
 import shlex
 from pathlib import Path
 
@@ -16,6 +17,19 @@ EXAMPLES = sorted(FOLDER.glob("*.py"))
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) < 40
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in EXAMPLES if "sys.argv" in path.read_text()],
+    ids=lambda path: path.stem,
+)
+def test_an_example_without_its_arguments_shows_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [str(path)])
+    with pytest.raises(SystemExit, match=f"examples[./]{path.stem}"):
+        runpy.run_path(str(path), run_name="__main__")
 
 
 def test_a_function_of_ones_own_is_attacked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -440,7 +440,7 @@ def test_words_of_unlabelled_texts_are_known(tmp_path: Path) -> None:
 
 def test_who_has_no_certificate() -> None:
     ascii_words = WordSettings(split="ascii")
-    with pytest.raises(ValueError, match="window=1 has one"):
+    with pytest.raises(ValueError, match=r"window=1 has one, expected another setting$"):
         made(window=2).text_certifier(WordEditDistance(k=1))
     with pytest.raises(ValueError, match=r"words\.split=ascii has one"):
         made().text_certifier(Characters(k=1))

@@ -59,3 +59,10 @@ def test_some_attacks(run: sf.Run) -> None:
     assert [one["sample_id"] for one in table] == [0, 1, 2]
     with pytest.raises(ValueError, match="got bae for run done, expected some of pwws, worst"):
         run.records("bae")
+
+
+def test_no_attack(run: sf.Run) -> None:
+    for path in (run.path / "attacks").iterdir():
+        path.unlink()
+    with pytest.raises(ValueError, match="got no attack for run done, expected one: `steadfast"):
+        run.records()

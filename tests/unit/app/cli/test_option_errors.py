@@ -76,7 +76,7 @@ UNION = """Parser key "{key}":
                 second="Expected a <class 'NoneType'>",
                 value="../x",
             ),
-            "got --run ../x, expected RunName (letters, digits and . _ @ + = -, a letter or a "
+            "got --run ../x, expected a name (letters, digits and . _ @ + = -, a letter or a "
             "digit first)",
         ),
         (
@@ -86,7 +86,7 @@ UNION = """Parser key "{key}":
                 second="Expected a <class 'NoneType'>",
                 value="",
             ),
-            "got --run '', expected RunName (letters, digits and . _ @ + = -, a letter or a "
+            "got --run '', expected a name (letters, digits and . _ @ + = -, a letter or a "
             "digit first)",
         ),
         (

@@ -80,6 +80,13 @@ def test_another_attack(run: RunDirectory, recipe: str, message: str) -> None:
         read(run, recipe, samples=10)
 
 
+def test_shards_are_no_attacks(run: RunDirectory) -> None:
+    attack(run, RECORD)
+    (run.path / "attacks" / "pwws.shard-1-of-2.jsonl").touch()
+    with pytest.raises(ValueError, match="run first, which has those of textfooler; expected"):
+        read(run, "pwws", samples=10)
+
+
 def test_no_attack_yet(run: RunDirectory) -> None:
     with pytest.raises(ValueError, match="run first, which was never attacked; expected records"):
         read(run, "textfooler", samples=10)
