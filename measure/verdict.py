@@ -189,6 +189,8 @@ def judge_run(run: RunDirectory, results: Results) -> RunVerdict:
     return judge(
         metrics,
         subjects=subjects,
+        # A test of classes files its accuracy as well.
+        classifies="test/loss" not in metrics or "test/accuracy" in metrics,
         predictions=Predictions.of(records) if records else None,
         run=run.name,
     )

@@ -199,6 +199,12 @@ def test_other_tasks_and_missing_figures() -> None:
     assert judge(old, subjects={}).headline.startswith("Not judged")
 
 
+def test_a_tested_model_without_classes_is_not_sent_to_the_test(tmp_path: Path) -> None:
+    results: Any = {"metrics": {"test/loss": 4.3, "test/bits_per_character": 6.2}}
+    headline = judge_run(RunDirectory(tmp_path), results).headline
+    assert headline == "No verdict: this model does not predict classes of texts."
+
+
 def test_an_older_run_is_judged_by_its_records(tmp_path: Path) -> None:
     figures = {"test/accuracy": 0.6} | attack("pwws", 0.6, 0.6)
     results = {"run": "r", "method": "m", "corpus": "c", "seed": 0, "metrics": figures}
