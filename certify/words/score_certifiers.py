@@ -59,9 +59,9 @@ class ScoreModel(NamedTuple):
         """
         if self.network.bias is None:
             return direction.new_zeros(len(direction))
-        # Monotone in the length, so that the ends have the least.
-        ends = torch.tensor([length - changes, length, length + changes])
-        return (self.offsets(ends) @ direction.T).amin(dim=0)
+        # Of every length: rounded to the grid, the lead by the bias is not monotone.
+        lengths = torch.arange(length - changes, length + changes + 1)
+        return (self.offsets(lengths) @ direction.T).amin(dim=0)
 
     @property
     def fixed_offset(self) -> bool:
@@ -345,7 +345,8 @@ class SynonymCertifier(_Certifier):
         )
         index = predictions.expand(3, -1, steps).unsqueeze(-1)
         leads = offsets.gather(3, index) - offsets
-        return leads.amin(dim=0) - leads[0]
+        # With at most so many changes: rounded to the grid, the lead is not monotone.
+        return leads.amin(dim=0).cummin(dim=1).values - leads[0]
 
     def _batch(
         self, texts: Sequence[str], candidates: Tensor, ks: Sequence[int | None], *, worst: bool

@@ -134,7 +134,7 @@ def test_too_many_encodings_are_no_certificate() -> None:
     assert found.kind == ("lower bound" if found.witness is None else "exact")
     # 1 + 2 + 2 encodings for one change, 3 * 3 for any.
     sure = EncodedCertifier(
-        lambda texts: torch.tensor([[1.0, 0.0]] * len(texts)), str, SYNONYMS, limit=7
+        lambda texts: torch.tensor([[1.0, 0.0]] * len(texts)), str, SYNONYMS, limit=8
     )
     (found,) = sure(["film good film big"], [0, 1, None])
     assert (found.holds, found.kind, found.certified) == ((True, True, False), "lower bound", 1)
@@ -170,7 +170,7 @@ def test_a_tie_is_no_certificate(lead: float) -> None:
     """What `argmax` makes of equal logits is no prediction."""
 
     def tied(texts: list[str]) -> Tensor:
-        rows = [[lead, 0.0] if "fine" in text else [1.0, 0.0] for text in texts]
+        rows = [[lead, 0.0, -1.0] if "fine" in text else [1.0, 0.0, -1.0] for text in texts]
         return torch.tensor(rows, dtype=torch.float64)
 
     certifier = EncodedCertifier(tied, str, SYNONYMS)

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from attacks import PGD
-from certify import Certifier, certify
+from certify import Certifier, certificate, certify
 from certify.certificate import in_float64
 from certify.last_feedforward import LastFeedForward
+from certify.lipschitz import EncoderBound, encoder_bound
 from layers import OrthogonalLinear
 from tests.unit.certify.models import F64, OPTIONS, Toy, classifier, olsa, tokens, train
 
@@ -109,6 +110,27 @@ def test_no_lead_falls_within_the_distance_but_soon_after(
 def _sizes(values: Tensor) -> Tensor:
     found: Tensor = values.flatten(1).norm(dim=1).clamp_min(1e-12).view(-1, 1, 1)
     return found
+
+
+@pytest.mark.parametrize(
+    ("changed", "factor"), [("lipschitz_before", 4.0), ("rounding_before", torch.inf)]
+)
+def test_the_distance_is_that_of_the_inputs_of_the_map(
+    changed: str, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in front of the map may stretch a move, and round its inputs: then it helps less."""
+    toy = trained(1, feedforward=True, attention="l2")
+    batch = tokens(LENGTHS, seed=1)
+    whole, local = certify(toy, batch).radius, certify(toy, batch, "local").radius
+    assert bool((local > whole).any())
+
+    def stretched(*args: Any, **options: Any) -> EncoderBound:
+        bound = encoder_bound(*args, **options)
+        return bound._replace(**{changed: getattr(bound, changed) * factor})
+
+    monkeypatch.setattr(certificate, "encoder_bound", stretched)
+    assert bool((local < 4 * whole).all())
+    torch.testing.assert_close(certify(toy, batch, "local").radius, whole)
 
 
 def test_without_anything_local_the_bound_is_the_sound_one() -> None:

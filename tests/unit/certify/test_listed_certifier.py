@@ -11,6 +11,7 @@ from torch import Tensor
 from certify.encoding import ListedCertifier, ListedModel
 from certify.threats import (
     Characters,
+    DeletedStopWords,
     InsertedStopWords,
     Replacements,
     Substitutions,
@@ -109,7 +110,7 @@ def brute_force(
 
 
 @pytest.mark.parametrize("which", range(4))
-@pytest.mark.parametrize("kind", ["typos", "listed", "both", "splits", "insert"])
+@pytest.mark.parametrize("kind", ["typos", "listed", "both", "splits", "insert", "delete"])
 def test_certificates_equal_brute_force(which: int, kind: str) -> None:
     tokenizer, splits = models()[which], kind == "splits"
     lists = Phrases() if splits else Listed()
@@ -118,12 +119,15 @@ def test_certificates_equal_brute_force(which: int, kind: str) -> None:
         "listed": (lists,),
         "both": (Typos(FRONT), lists),
         "insert": (InsertedStopWords("insert", STOPS),),
+        "delete": (DeletedStopWords("delete", frozenset(STOPS)),),
     }
     threat = Substitutions(words=FRONT, sets=sets.get(kind, (Typos(FRONT, splits=True), lists)))
 
     def changes(surface: str, word: str) -> set[str]:
         if kind == "insert":
             return {" ".join(pair) for s in STOPS for pair in ((surface, s), (s, surface))}
+        if kind == "delete":
+            return {""} if word in STOPS else set()
         new = set() if kind == "listed" else typos(word, splits=splits) - {word}
         return new if kind == "typos" else {*new, *lists.replacements(surface)}
 
@@ -139,6 +143,7 @@ def test_certificates_equal_brute_force(which: int, kind: str) -> None:
             verdicts = brute_force(tokenizer, threat, text, changes, answer)
             assert list(found.holds) == verdicts, (text, kind)
             assert found.kind == "exact"
+            assert not found.cut
             held, failed = held + sum(verdicts[1:]), failed + (False in verdicts)
             assert (found.witness is None) == all(verdicts)
             if found.witness is not None:
@@ -172,6 +177,123 @@ def test_beyond_the_limit_nothing_is_certified() -> None:
         assert found.passes is not None
         assert found.passes <= limit
     assert max(calls) <= 3
+
+
+@pytest.mark.parametrize("max_length", [3, 32])
+@pytest.mark.parametrize("bound", [None, 0.375])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_scores_and_a_list_equal_brute_force(
+    max_length: int, bound: float | None, *, normalised: bool
+) -> None:
+    """A black box that reads forms, and scores of words: also of texts that are cut."""
+    tokenizer = words_of_model(max_length)
+    pairs = {"bat": "bad", "god": "good", "go": "good", "fine": "good"}
+    forms = list(range(tokenizer.vocab_size))
+    for word, other in pairs.items():
+        forms[tokenizer.ids([word])[0]] = tokenizer.ids([other])[0]
+    threat = Substitutions(words=FRONT, sets=(Typos(FRONT), lists := Listed()))
+    held = failed = unlisted = 0
+    for seed in range(4):
+        generator = torch.Generator().manual_seed(seed)
+        scores = torch.randint(-16, 17, (tokenizer.vocab_size, 3), generator=generator).double() / 8
+        scores[: len(tokenizer.specials)] = 0
+
+        def encode_forms(encodings: Sequence[Encoding]) -> Tensor:
+            ids = [[forms[index] for index in encoding.input_ids] for encoding in encodings]
+            return black_box([Encoding(row, [0] * len(row)) for row in ids], 8) / 8
+
+        def answer(encodings: Sequence[Encoding], scores: Tensor = scores) -> Tensor:
+            sums = [scores[encoding.input_ids].sum(dim=0) for encoding in encodings]
+            roots = [len(e.input_ids) ** 0.5 if normalised else 1.0 for e in encodings]
+            parts = [total / root for total, root in zip(sums, roots, strict=True)]
+            return encode_forms(encodings) + torch.stack(parts)
+
+        model = ListedModel.of(tokenizer, encode_forms)._replace(
+            form=lambda ids: tuple(forms[index] for index in ids),
+            scores=scores,
+            normalised=normalised,
+            bound=bound,
+        )
+        texts = ["good bat", "a gud film", "film zz well bat"]
+        (whole, short) = (
+            ListedCertifier(model, threat, limit=limit)(texts, KS) for limit in (ENOUGH, 1)
+        )
+        for text, found, least in zip(texts, whole, short, strict=True):
+            verdicts = brute_force(
+                tokenizer,
+                threat,
+                text,
+                lambda surface, word: {
+                    *(typos(word, splits=False) - {word}),
+                    *lists.replacements(surface),
+                },
+                answer,
+            )
+            assert list(found.holds) == verdicts, text
+            assert found.kind == "exact"
+            assert found.cut == (len(text.split()) > max_length)
+            assert all(a <= b for a, b in zip(least.holds, verdicts, strict=True))
+            held, failed = held + sum(verdicts[1:]), failed + (False in verdicts)
+            unlisted += sum(least.holds[1:])
+            if found.witness is not None:
+                assert threat.at(KS[verdicts.index(False)]).contains(text, found.witness)
+                (logits,) = answer(tokenizer.encode([found.witness]))
+                rest = logits.scatter(0, torch.tensor(found.prediction), -torch.inf)
+                assert logits[found.prediction] <= rest.amax()
+                assert found.witness_prediction == int(rest.argmax())
+    assert held > 0
+    assert failed > 0
+    assert (unlisted > 0) == (bound is not None)
+
+
+def test_no_text_of_a_long_list_is_left_out() -> None:
+    words = [f"v{number}x" for number in range(130)]
+    threat = Synonyms.of({"good": words})
+    for word in words:
+
+        def answer(encodings: Sequence[Encoding], word: str = word) -> Tensor:
+            texts = ["".join(map(chr, encoding.input_ids)) for encoding in encodings]
+            return torch.tensor([[0.0, float(word in text)] for text in texts]) + torch.tensor(
+                [0.5, 0.0], dtype=torch.float64
+            )
+
+        model = ListedModel.of(EncodedWords.around(Letters()), answer)
+        (found,) = ListedCertifier(model, threat, limit=131)(["a good film"], [0, 1])
+        assert found.holds == (True, False)
+        assert found.witness == f"a {word} film"
+
+
+@pytest.mark.parametrize(
+    ("score", "holds", "kind"),
+    [
+        (2.0, False, "exact"),
+        (2.0 + 1e-12, False, "lower bound"),
+        (2.0 + 1e-6, True, "exact"),
+        (3.0, True, "exact"),
+    ],
+)
+@pytest.mark.parametrize("limit", [1, 9])
+def test_scores_that_lead_by_just_the_bound_prove_nothing(
+    score: float, limit: int, *, holds: bool, kind: str
+) -> None:
+    """The logits of any other word are at the bound, against the class of the scores."""
+    tokenizer = WordTokenizer(Vocabulary({"good": 2, "fine": 1}))
+    own, other = tokenizer.ids(["good", "fine"])
+    scores = torch.zeros(tokenizer.vocab_size, 2, dtype=torch.float64)
+    scores[own, 0], scores[other, 0] = 5.0, score
+
+    def answer(encodings: Sequence[Encoding]) -> Tensor:
+        rows = [
+            [0.0, 2.0] if encoding.input_ids == [other] else [0.0, 0.0] for encoding in encodings
+        ]
+        return torch.tensor(rows, dtype=torch.float64)
+
+    model = ListedModel.of(tokenizer, answer)._replace(scores=scores, bound=2.0)
+    (found,) = ListedCertifier(model, Synonyms.of({"good": ["fine"]}), limit=limit)(
+        ["good"], [0, 1]
+    )
+    assert found.holds == (True, holds)
+    assert found.kind == (kind if limit > 1 or holds else "lower bound")
 
 
 def test_words_of_one_form_are_one_input() -> None:

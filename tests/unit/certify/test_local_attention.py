@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from certify import certify
+from certify import around_text, certify
 from certify.certificate import in_float64
-from certify.lipschitz import measure
+from certify.lipschitz import EncoderBound, encoder_bound, measure
 from certify.local_attention import AttentionAround
 from layers.attention.bounds import attention_bound
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
@@ -169,6 +169,22 @@ def test_without_a_feed_forward_map_attention_alone_gains() -> None:
     assert float((local.radius / whole.radius).amax()) > 1.02
     assert bool((local.radius >= whole.radius).all())
     torch.testing.assert_close(local.margin / local.lipschitz, local.radius)
+
+
+def test_constants_of_a_ball_prove_nothing_outside_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times smaller constants, up to twice the radius: a radius within the ball is proven."""
+    batch, toy = tokens(LENGTHS), classifier(2, **KINDS["soft"])
+    toy.network.eval().requires_grad_(requires_grad=False)
+    whole = certify(toy, batch).radius
+
+    def steps(*args: Any, around: Any, **options: Any) -> EncoderBound:
+        everywhere = encoder_bound(*args, **options)
+        factor = torch.where(around.distance > 2 * whole, 1.0, 0.1)
+        return everywhere._replace(lipschitz=everywhere.lipschitz * factor)
+
+    monkeypatch.setattr(around_text, "encoder_bound", steps)
+    local = certify(toy, batch, "local").radius
+    assert bool(((1.5 * whole < local) & (local <= 2 * whole)).all())
 
 
 class Softmaxes(TorchFunctionMode):

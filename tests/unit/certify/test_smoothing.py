@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import product
+from math import comb
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from torch import Tensor
 from certify.smoothing import SmoothedCertifier, Smoothing, least_share
 from certify.smoothing.random_texts import DeletedWords, MaskedWords, RandomTexts, SubstitutedWords
 from certify.threats import Characters, Synonyms, WordEditDistance
+from certify.ties import classes as untied_classes
 
 LISTS = {"a": ["b", "c"], "b": ["a", "d"], "c": ["a"], "d": ["b", "c"]}
 SYNONYMS = Synonyms.of(LISTS)
@@ -28,12 +30,23 @@ def classes(texts: list[str]) -> Tensor:
     return torch.tensor([score(text.split()) for text in texts])
 
 
-def random_texts_of(noise: DeletedWords, words: Sequence[str]) -> dict[tuple[str, ...], float]:
+def random_texts_of(noise: RandomTexts, words: Sequence[str]) -> dict[tuple[str, ...], float]:
     """All random texts and their probabilities, each text once."""
-    rate, found = noise.rate_of(len(words)), dict[tuple[str, ...], float]()
-    for kept in product((True, False), repeat=len(words)):
-        text = tuple(w for w, one in zip(words, kept, strict=True) if one)
-        weight = (1 - rate) ** sum(kept) * rate ** (len(words) - sum(kept))
+    found, size = dict[tuple[str, ...], float](), len(words)
+    if isinstance(noise, SubstitutedWords):
+        texts = [*product(*(noise.around(word) for word in words))]
+        return dict.fromkeys(texts, 1 / len(texts))
+    for kept in product((True, False), repeat=size):
+        if isinstance(noise, DeletedWords):
+            rate = noise.rate_of(size)
+            text = tuple(w for w, one in zip(words, kept, strict=True) if one)
+            weight = (1 - rate) ** sum(kept) * rate ** (size - sum(kept))
+        else:
+            assert isinstance(noise, MaskedWords)
+            if sum(kept) != noise.kept(size):
+                continue
+            text = tuple(w if one else noise.mask for w, one in zip(words, kept, strict=True))
+            weight = 1 / comb(size, noise.kept(size))
         found[text] = found.get(text, 0.0) + weight
     return found
 
@@ -41,21 +54,25 @@ def random_texts_of(noise: DeletedWords, words: Sequence[str]) -> dict[tuple[str
 def shares(noise: RandomTexts, words: Sequence[str]) -> list[float]:
     """Exact shares of the classes, by enumeration of all random texts."""
     found = [0.0, 0.0, 0.0]
-    if isinstance(noise, DeletedWords):
-        for left, weight in random_texts_of(noise, words).items():
-            found[score(left)] += weight
-    elif isinstance(noise, MaskedWords):
-        count, size = noise.kept(len(words)), len(words)
-        every = [kept for kept in product((True, False), repeat=size) if sum(kept) == count]
-        for kept in every:
-            text = [w if one else noise.mask for w, one in zip(words, kept, strict=True)]
-            found[score(text)] += 1 / len(every)
-    else:
-        assert isinstance(noise, SubstitutedWords)
-        texts = list(product(*(noise.around(word) for word in words)))
-        for drawn in texts:
-            found[score(drawn)] += 1 / len(texts)
+    for text, weight in random_texts_of(noise, words).items():
+        found[score(text)] += weight
     return found
+
+
+def worst_shares(
+    noise: RandomTexts, words: Sequence[str], changed: Sequence[str]
+) -> dict[float, float]:
+    """Some shares, and what the worst of all classifiers leaves of each (Neyman and Pearson)."""
+    before, after = random_texts_of(noise, words), random_texts_of(noise, changed)
+    rarer = sorted(before, key=lambda text: after.get(text, 0.0) / before[text])
+    worst = {}
+    for share in (0.55, 0.7, 0.9, 0.99, 1.0):
+        left, worst[share] = share, 0.0
+        for text in rarer:
+            part = min(1.0, max(0.0, left) / before[text])
+            left -= before[text]
+            worst[share] += part * after.get(text, 0.0)
+    return worst
 
 
 NOISES = [
@@ -82,6 +99,27 @@ def test_no_share_falls_below_the_bound(noise: RandomTexts, k: int | None) -> No
                 assert new >= bound - 1e-12
                 tight = min(tight, new - bound)
     assert tight < 0.7  # the bound says something
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=NAMES)
+@pytest.mark.parametrize("k", [1, 2, None])
+def test_no_classifier_breaks_the_bound_of_replacements(noise: RandomTexts, k: int | None) -> None:
+    closest = 1.0
+    for words in (("a", "b", "d"), ("c", "c", "b"), ("d", "a", "a"), ("b", "d"), ("a",)):
+        for changed in product(WORDS, repeat=len(words)):
+            if SYNONYMS.at(k).contains(" ".join(words), " ".join(changed)):
+                for share, least in worst_shares(noise, words, changed).items():
+                    bound = noise.share_after(words, k, share)
+                    assert least >= bound - 1e-12, (words, changed, share)
+                    closest = min(closest, least - bound)
+    assert closest < 1e-12  # it is reached
+
+
+def test_the_random_texts_are_those_of_the_settings() -> None:
+    assert [MaskedWords(0.7, "m").kept(length) for length in (0, 1, 3, 10)] == [0, 1, 1, 3]
+    assert SubstitutedWords(SYNONYMS, 1).around("a") == ("a", "b", "c")
+    assert SubstitutedWords(SYNONYMS, 2).around("a") == ("a", "b", "c", "d")
+    assert SubstitutedWords(SYNONYMS, 1).around("c") == ("a", "c")
 
 
 # A fixed rate, and rates that rise with the length.
@@ -119,18 +157,10 @@ def test_no_classifier_breaks_the_bound_of_deletion(
     noise, closest = DeletedWords(rate, keep), 1.0
     texts = [t for n in range(7) for t in product("ab", repeat=n)]
     for words in ("a", "ab", "aab", "abab", "bbbb", "abba"):
-        before = random_texts_of(noise, words)
         for changed in texts:
             if Levenshtein.distance(words, changed) > k:
                 continue
-            after = random_texts_of(noise, changed)
-            rarer = sorted(before, key=lambda text: after.get(text, 0.0) / before[text])
-            for share in (0.55, 0.7, 0.9, 0.99, 1.0):
-                left, least = share, 0.0
-                for text in rarer:
-                    part = min(1.0, max(0.0, left) / before[text])
-                    left -= before[text]
-                    least += part * after.get(text, 0.0)
+            for share, least in worst_shares(noise, words, changed).items():
                 bound = noise.share_after(tuple(words), k, share)
                 assert least >= bound - 1e-12, (words, changed, share)
                 closest = min(closest, least - bound)
@@ -152,6 +182,22 @@ def test_longer_texts_lose_more_words() -> None:
     # A text without its last word has another rate: worse than with another last word.
     few = [DeletedWords(0.2, 4, inserts=own).share_after("abcdef", 1, 0.7) for own in (True, False)]
     assert few == pytest.approx([0.0237, 0.0333], abs=1e-4)
+
+
+def test_a_lead_within_rounding_votes_for_no_class() -> None:
+    nan = float("nan")
+    rows = [
+        [1, 0, 0],
+        [0, 0, -1],
+        [1e-12, 0, -1],
+        [nan, 1, 0],
+        [1, nan, 0],
+        [-1e9, -1e9 - 0.5, -2e9],
+    ]
+    logits = torch.tensor(rows, dtype=torch.float64)
+    assert untied_classes(logits).tolist() == [0, -1, -1, -1, -1, -1]
+    # As float32 this lead is the least that there is, and no rounding of float64.
+    assert untied_classes(torch.tensor([[1.0, 1.0 + 2**-23]])).tolist() == [1]
 
 
 @pytest.mark.parametrize("share", [0.3, 0.8, 0.97])
@@ -196,7 +242,51 @@ def test_certified_texts_keep_their_smoothed_class(noise: str) -> None:
     assert certifier([text], [0, 1]) == [found]  # no matter what else is certified
 
 
-def test_a_share_of_one_half_is_not_enough() -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "holds"), [(0, 0, True), (0, 1, False), (0, -1, False), (-1, -1, False)]
+)
+def test_the_bound_is_of_other_random_texts_than_the_class(
+    first: int, second: int, *, holds: bool
+) -> None:
+    """And a tie votes for no class, neither when the class is chosen nor when it is counted."""
+    labels = iter((first, second))
+
+    def answer(texts: list[str]) -> Tensor:
+        return torch.full((len(texts),), next(labels))
+
+    (found,) = SmoothedCertifier(answer, SYNONYMS, Smoothing())(["a b d a"], [0])
+    assert (found.prediction, found.holds) == (0, (holds,))
+    assert next(labels, None) is None
+
+
+def test_an_insertion_has_its_own_bound() -> None:
+    """One "x" in an empty text turns seven of ten random texts."""
+
+    def answer(texts: list[str]) -> Tensor:
+        return torch.tensor([int("x" in text) for text in texts])
+
+    certifier = SmoothedCertifier(
+        answer, WordEditDistance(k=1), Smoothing(noise="delete", rate=0.3)
+    )
+    empty, longer = certifier(["", "x"], [0, 1])
+    assert (empty.prediction, empty.holds) == (0, (True, False))
+    assert longer.prediction == 1
+
+
+def test_a_seed_has_its_own_random_texts() -> None:
+    asked: list[list[str]] = []
+
+    def answer(texts: list[str]) -> Tensor:
+        asked.append(texts)
+        return torch.zeros(len(texts), dtype=torch.int64)
+
+    for seed in (0, 0, 1):
+        SmoothedCertifier(answer, SYNONYMS, Smoothing(seed=seed))(["a b d a b d a b"], [0])
+    first, same, other = asked[:2], asked[2:4], asked[4:]
+    assert first == same != other
+
+
+def test_a_share_of_one_half_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(texts: list[str]) -> Tensor:
         return torch.tensor([int("a" in text) for text in texts])
 
@@ -206,6 +296,9 @@ def test_a_share_of_one_half_is_not_enough() -> None:
     found = certifier(["a"], [0, 1])[0]
     assert found.holds == (False, False)
     assert found.certified == 0
+    for share, holds in ((0.5, False), (0.5 + 1e-12, True)):
+        monkeypatch.setattr(certifier.noise, "share_after", lambda *_, share=share: share)
+        assert certifier(["a"], [0])[0].holds == (holds,)
 
 
 def test_only_words_that_are_replaced_may_be_any_number() -> None:

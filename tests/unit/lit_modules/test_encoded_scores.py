@@ -224,6 +224,11 @@ def test_without_encoder_certificates_are_those_of_scores(seed: int) -> None:
     both = zip(module.text_certifier(threat)(TEXTS, ks), additive(TEXTS, ks), strict=True)
     for found, other in both:
         assert (found.prediction, found.holds) == (other.prediction, other.holds)
+    # Scores that lead by more than a bound near 0 need no list.
+    bounded = random_model(seed, encoder=0.0, bound=1e-6)
+    both = zip(bounded.listed_certifier(threat, 1)(TEXTS, ks), additive(TEXTS, ks), strict=True)
+    for found, other in both:
+        assert (found.prediction, found.holds) == (other.prediction, other.holds)
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -11,8 +11,16 @@ import torch
 from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
-from certify.threats import Characters, Synonyms, TextCertificate, Threat, WordEditDistance
-from certify.words import kept_separators, spelling
+from certify.threats import (
+    Characters,
+    DeletedStopWords,
+    Substitutions,
+    Synonyms,
+    TextCertificate,
+    Threat,
+    WordEditDistance,
+)
+from certify.words import kept_separators, score_certifiers, spelling
 from certify.words.kept_separators import EditedTexts
 from certify.words.score_certifiers import (
     CharacterCertifier,
@@ -22,7 +30,7 @@ from certify.words.score_certifiers import (
 )
 from certify.words.spelling import LETTERS
 from certify.words.worst_path import worst_path, worst_words
-from layers.ngram_scores import NgramScores
+from layers.ngram_scores import GRID, NgramScores, ScoreSum
 from tests.unit.certify.words.score_models import LISTS, WORDS, net_model, score_model
 from text import WordSettings
 
@@ -78,6 +86,93 @@ def test_synonyms_equal_brute_force(width: int, classes: int) -> None:
             inside = {" ".join(words) for words in product(*threat.candidates(found.text))}
             whole = [{t for t in inside if threat.at(k).contains(found.text, t)} for k in ks]
             check(model, threat, found, whole, ks)
+
+
+def biased(model: ScoreModel, bias: Sequence[float], *, normalised: bool = True) -> ScoreModel:
+    network = ScoreSum(normalised=normalised, bias=len(bias)).eval().requires_grad_(False)
+    assert network.bias is not None
+    network.bias.copy_(torch.tensor(bias))
+    return model._replace(network=network)
+
+
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_with_a_bias_synonyms_equal_brute_force(width: int, *, normalised: bool) -> None:
+    """Also of texts that are cut: the bias is that of the words that are read."""
+    threat = Synonyms.of(LISTS, words=ASCII)
+    ks = (0, 1, 2, None)
+    for seed in range(3):
+        scores = score_model(width, classes=3, seed=seed, max_length=3)
+        model = biased(scores, (0.5, -0.75, 0.25), normalised=normalised)
+        for found in SynonymCertifier(model, threat)(texts(12, 5, seed), ks):
+            inside = {" ".join(words) for words in product(*threat.candidates(found.text))}
+            whole = [{t for t in inside if threat.at(k).contains(found.text, t)} for k in ks]
+            check(model, threat, found, whole, ks)
+
+
+STOPS = frozenset({"a", "the", "is"})
+
+
+def without_stops(text: str, k: int) -> set[str]:
+    """Texts without at most k words of a list."""
+    words = text.split()
+    stops = [at for at, word in enumerate(words) if word in STOPS]
+    return {
+        " ".join(word for at, word in enumerate(words) if at not in gone)
+        for size in range(k + 1)
+        for gone in combinations(stops, size)
+    }
+
+
+MOVING: list[tuple[Any, Threat, Callable[[str, int], set[str]]]] = [
+    (WordCertifier, WordEditDistance(k=1, words=ASCII), lambda t, k: {*all_words(t, k)}),
+    (
+        CharacterCertifier,
+        Characters(k=1, words=ASCII),
+        lambda t, k: near(t, "abdefgtz ") if k else {t},
+    ),
+    (
+        SynonymCertifier,
+        Substitutions(words=ASCII, sets=(DeletedStopWords("delete", STOPS),)),
+        without_stops,
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "threat", "inside"), MOVING)
+def test_a_bias_counts_by_the_length_that_edits_give(
+    kind: Any, threat: Threat, inside: Callable[[str, int], set[str]]
+) -> None:
+    held = failed = 0
+    for seed in range(4):
+        model = biased(score_model(seed=seed), (0.0, [-4.0, -1.0, 1.0, 4.0][seed]))
+        asked = [*texts(8, 3, seed), "a b", "a film", "the is a", "good the"]
+        for found in kind(model, threat)(asked, (0, 1)):
+            expected = [
+                all(keeps(model, text, found.prediction, threat) for text in inside(found.text, k))
+                for k in (0, 1)
+            ]
+            assert found.prediction == int(model.logits(threat.split(found.text)).argmax())
+            assert all(a <= b for a, b in zip(found.holds, expected, strict=True)), found
+            assert found.kind == "lower bound" or list(found.holds) == expected
+            if found.witness is not None:
+                assert threat.at(1).contains(found.text, found.witness)
+                assert not keeps(model, found.witness, found.prediction, threat)
+            held, failed = held + found.holds[1], failed + (not expected[1])
+    assert held > 0
+    assert failed > 0
+
+
+@pytest.mark.parametrize(("kind", "threat"), [row[:2] for row in MOVING])
+def test_a_bias_that_is_rounded_is_not_monotone_in_the_length(kind: Any, threat: Threat) -> None:
+    """Two words are a tie, and one, three, four or five are none: by one unit of the grid."""
+    model = biased(score_model(), (33.125 * GRID, 33.5625 * GRID))
+    with torch.no_grad():
+        model.scores.words.zero_()
+    assert [int(model.logits(["a"] * length).argmax()) for length in range(1, 6)] == [1, 0, 1, 1, 1]
+    (found,) = kind(model, threat)(["a a a"], (0, 1, 2))
+    assert (found.prediction, found.holds) == (1, (True, False, False))
+    assert found.certified == 0
 
 
 @pytest.mark.long
@@ -203,6 +298,15 @@ def test_certificates_do_not_depend_on_the_batch() -> None:
         asked = texts(30, 6, 3)
         together = certifier(asked, (1, None))
         assert together == [certifier([text], (1, None))[0] for text in asked]
+
+
+def test_words_that_are_forgotten_are_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, threat = score_model(), Synonyms.of(LISTS, words=ASCII)
+    asked = texts(20, 6, 3)
+    fresh = [SynonymCertifier(model, threat)([text], (1, None))[0] for text in asked]
+    monkeypatch.setattr(score_certifiers, "WORDS", 4)
+    certifier = SynonymCertifier(model, threat)
+    assert [certifier([text], (1, None))[0] for text in asked] == fresh
 
 
 @pytest.mark.parametrize("width", [2, 3])
