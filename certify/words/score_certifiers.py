@@ -60,8 +60,9 @@ class ScoreModel(NamedTuple):
         if self.network.bias is None:
             return direction.new_zeros(len(direction))
         # Of every length: rounded to the grid, the lead by the bias is not monotone.
-        lengths = torch.arange(length - changes, length + changes + 1)
-        return (self.offsets(lengths) @ direction.T).amin(dim=0)
+        most = self.tokenizer.max_length
+        first, last = (min(max(n, 1), most) for n in (length - changes, length + changes))
+        return (self.offsets(torch.arange(first, last + 1)) @ direction.T).amin(dim=0)
 
     @property
     def fixed_offset(self) -> bool:
