@@ -1,9 +1,10 @@
 """Perturbation sets of words, derived from recipes and resources.
 
-The set of a recipe has all texts that the recipe can reach, so that accuracy under the recipe is at
-least the certified accuracy. It comes from the objects that the recipe is composed of: what its
-transformation may do to a word, and which of its conditions judge single words. Other conditions
-only make an attack weaker. The recipe must change no word twice.
+The set of a recipe has all texts that the recipe can reach if it splits a text into the words of
+the model, so that accuracy under the recipe is at least the certified accuracy. It comes from the
+objects that the recipe is composed of: what its transformation may do to a word, and which of its
+conditions judge single words. Other conditions only make an attack weaker. The recipe must change
+no word twice.
 """
 
 from collections.abc import Callable, Sequence

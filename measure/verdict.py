@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from attacks.outcome import DETECTOR_GOALS
 from measure.labelled_predictions import COLLAPSED, Predictions
 from run_files.certified_bounds import BOUNDS
+from run_files.checkpoint_lookup import checkpoint_text
 from run_files.results import Results
 from run_files.run_directory import RunDirectory
 from run_files.score_intervals import score_interval
@@ -174,7 +175,7 @@ def judge_run(run: RunDirectory, results: Results) -> RunVerdict:
     """
     metrics, subjects = results["metrics"], results.get("about", {})
     records: Sequence[Mapping[str, Any]] = ()
-    if "test/majority_accuracy" not in metrics:
+    if not (counted := "test/majority_accuracy" in metrics):
         files = [run.path / "predictions.jsonl", run.path / "pgd.jsonl"]
         files.append(run.path / "certificates.jsonl")
         files += [
@@ -189,8 +190,7 @@ def judge_run(run: RunDirectory, results: Results) -> RunVerdict:
     return judge(
         metrics,
         subjects=subjects,
-        # A test of classes files its accuracy as well.
-        classifies="test/loss" not in metrics or "test/accuracy" in metrics,
+        classifies=counted or checkpoint_text(run).get("task") in (None, "classification"),
         predictions=Predictions.of(records) if records else None,
         run=run.name,
     )

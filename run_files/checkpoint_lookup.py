@@ -92,7 +92,8 @@ def check_belongs(run: RunDirectory, checkpoint: Path) -> None:
 def checkpoint_text(run: RunDirectory) -> Mapping[str, Any]:
     """Return task, classes and text settings of a run's checkpoint; empty if it is unreadable.
 
-    It needs no torch: a report of a finished run must not wait for it.
+    Methods that learn without labels store no task: it says so. It needs no torch: a report of a
+    finished run must not wait for it.
     """
     if not run.chosen.is_file():
         return {}
@@ -102,4 +103,5 @@ def checkpoint_text(run: RunDirectory) -> Mapping[str, Any]:
     except (KeyError, TypeError, ValueError):
         return {}
     names = content.get("class_names")
-    return content if plain and all(isinstance(name, str) for name in names or ()) else {}
+    readable = plain and all(isinstance(name, str) for name in names or ())
+    return {"task": "model without labels", **content} if readable else {}

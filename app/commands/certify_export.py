@@ -116,7 +116,10 @@ def _certified(
     results = files.results()
     subject = {} if results is None else results["about"].get(f"certify_{name}", {})
     if not subject:
-        msg = f"got no certificates_{name} in {files.path}, expected some: give `certify` first"
+        msg = (
+            f"got no certificates_{name} in {files.path}, expected some: run `certify` with the "
+            "same --threat first"
+        )
         raise ValueError(msg)
     path = files.path / f"certificates_{name}.jsonl"
     records: list[dict[str, Any]] = [record for _, record in json_lines(path, "certificates")]

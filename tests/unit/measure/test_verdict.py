@@ -4,13 +4,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import torch
 
 from measure.labelled_predictions import Predictions
 from measure.verdict import MEANINGLESS, RunVerdict, judge, judge_run
+from run_files.results import Results
 from run_files.run_directory import RunDirectory
+from text.torch_archive import CHECKPOINT_FORMAT, CHECKPOINT_KEY
 
 
 def metrics(accuracy: float = 0.8, **more: float) -> dict[str, float | None]:
@@ -199,9 +202,15 @@ def test_other_tasks_and_missing_figures() -> None:
     assert judge(old, subjects={}).headline.startswith("Not judged")
 
 
-def test_a_tested_model_without_classes_is_not_sent_to_the_test(tmp_path: Path) -> None:
-    results: Any = {"metrics": {"test/loss": 4.3, "test/bits_per_character": 6.2}}
-    headline = judge_run(RunDirectory(tmp_path), results).headline
+@pytest.mark.parametrize("stored", [{"task": "regression"}, {"task": "tagging"}, {}])
+def test_a_tested_model_without_classes_is_not_sent_to_the_test(
+    tmp_path: Path, stored: dict[str, str]
+) -> None:
+    run, results = RunDirectory(tmp_path), cast("Results", {"metrics": {"test/accuracy": 0.9}})
+    assert judge_run(run, results).headline.startswith("Not judged")
+    run.best.parent.mkdir()
+    torch.save({CHECKPOINT_KEY: {"format": CHECKPOINT_FORMAT, **stored}}, run.best)
+    headline = judge_run(run, results).headline
     assert headline == "No verdict: this model does not predict classes of texts."
 
 
