@@ -67,3 +67,9 @@ def missing(page: Path) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_names_is_there(page: Path) -> None:
     assert list(missing(page)) == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_code_inside_lists_is_code_on_the_site(page: Path) -> None:
+    # GitHub takes six spaces for code, Python-Markdown eight.
+    assert not re.findall(r"(?m)^\n {5,7}(?=\S)", page.read_text())
