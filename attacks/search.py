@@ -61,11 +61,12 @@ def improve(
     return SearchEnd(items[row], judged[row]) if better else top
 
 
-def descending(values: NDArray[np.float64], tie: float | None) -> list[int]:
+def descending(scores: Sequence[float] | NDArray[np.float64], tie: float | None) -> list[int]:
     """Return positions by value, the largest first; values nearer than `tie` by position.
 
     None takes the reference's order, the unstable one of numpy's default sort.
     """
+    values = np.asarray(scores, dtype=np.float64)
     if tie is None:
         return [int(i) for i in (-values).argsort()]
     order = [int(i) for i in np.argsort(-values, kind="stable")]

@@ -4,8 +4,6 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from attacks.composition import Context, Propose, Request, SearchEnd, Steps
 from attacks.document import Candidate, Document
 from attacks.search import descending
@@ -35,7 +33,8 @@ class RankedAppends:
         least = context.clean.score + context.tie
         # In the order of their texts: rounding must not choose among words that gain the same.
         gains = [item for item in pool if rounds.of(item).score > least]
-        values = np.array([rounds.of(item).score for item in gains], dtype=np.float64)
+        gains.sort(key=lambda item: item.columns)
+        values = [rounds.of(item).score for item in gains]
         texts: list[Document] = []
         for best in [gains[i] for i in descending(values, context.tie)[: self.length]]:
             current = texts[-1] if texts else original

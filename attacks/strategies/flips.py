@@ -50,8 +50,7 @@ class FlipBeam:
                         )
             # Sorted by text, so that ties do not depend on the order of proposals.
             texts = sorted(pool)
-            values = np.array([pool[columns][0] for columns in texts], dtype=np.float64)
-            order = descending(values, context.tie)[: self.width]
+            order = descending([pool[columns][0] for columns in texts], context.tie)[: self.width]
             if not order:
                 break
             chosen = [pool[texts[i]] for i in order]

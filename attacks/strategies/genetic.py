@@ -15,8 +15,6 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from attacks.composition import Context, Propose, Request, Steps, Verdict
 from attacks.document import Candidate, Document
 from attacks.search import best, descending
@@ -74,7 +72,7 @@ class Genetic:
                 break
             # Sorted by text where scores are nearly equal: noise must not choose the parents.
             members.sort(key=lambda member: member.document.columns)
-            values = np.array([member.judged.score for member in members], dtype=np.float64)
+            values = [member.judged.score for member in members]
             members = [members[i] for i in descending(values, context.tie)]
             scores = [context.relative(m.judged.score) / self.temperature for m in members]
             # A softmax without its sum, which the draw does not need.

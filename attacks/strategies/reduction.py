@@ -90,7 +90,7 @@ class Reduction:
             rows = [i for i, judged in enumerate(answers.judged) if judged.success]
             if not rows:
                 break
-            values = np.array([answers.judged[i].score for i in rows], dtype=np.float64)
+            values = [answers.judged[i].score for i in rows]
             order = [rows[i] for i in descending(values, context.tie)][: self.width]
             top = SearchEnd(proposed[pool[order[0]]].candidate, answers.judged[order[0]])
             texts = [proposed[pool[i]] for i in order]

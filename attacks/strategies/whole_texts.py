@@ -4,8 +4,6 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from attacks.composition import Context, Propose, Request, SearchEnd, Steps
 from attacks.document import Candidate
 from attacks.search import Greedy, descending
@@ -77,8 +75,7 @@ class WholeTexts:
         yield from rounds.ask(alone.values())
         answered = [i for i in alone if alone[i].columns in rounds.verdicts]
         verdicts = [rounds.of(alone[i]) for i in answered]
-        values = np.array([judged.score for judged in verdicts], dtype=np.float64)
-        ranked = descending(values, rounds.context.tie)
+        ranked = descending([judged.score for judged in verdicts], rounds.context.tie)
         order = [answered[k] for k in sorted(ranked, key=lambda k: not verdicts[k].success)]
         # Puts back the first `low` words; with `high` of them the goal is missed.
         low, high = 0, len(order) + 1

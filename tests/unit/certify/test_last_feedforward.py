@@ -118,7 +118,7 @@ def _sizes(values: Tensor) -> Tensor:
 def test_the_distance_is_that_of_the_inputs_of_the_map(
     changed: str, factor: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is in front of the map may stretch a move, and round its inputs: then it helps less."""
+    """Layers in front of the map may stretch a move and round its inputs: then it helps less."""
     toy = trained(1, feedforward=True, attention="l2")
     batch = tokens(LENGTHS, seed=1)
     whole, local = certify(toy, batch).radius, certify(toy, batch, "local").radius
