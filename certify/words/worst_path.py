@@ -219,7 +219,6 @@ def _by_segments(lattice: "_Lattice") -> WorstTexts:
     lengths = first.diff(append=first.new_tensor([rows * length]))
     # Word 0 fills up texts, and has no score.
     filled = (lattice.padded[:, -length:, 0].flatten()[first] == 0) & (lengths == 1)
-    filled &= ~choice.flatten()[first]
     owner = starts.flatten().cumsum(0) - 1
     sizes = torch.zeros_like(first).scatter_reduce_(0, owner, lattice.counts.flatten(), "amax")
     first, lengths, sizes = first[~filled], lengths[~filled], sizes[~filled]
@@ -301,11 +300,8 @@ class _Lattice(NamedTuple):
         offsets = torch.arange(longest, device=starts.device)
         inside = offsets < lengths.unsqueeze(1)
         at = (starts.unsqueeze(1) + offsets).clamp_max(rows * length - 1)
-        padding = self.words.new_full((size,), torch.inf)
-        # Past the end of a segment only choice 0 is open, at no cost.
-        padding[0] = 0.0
-        words = self.words[..., :size].flatten(0, 1)[at]
-        words = torch.where(inside.unsqueeze(2), words, padding)
+        # Past the end of a segment no choice costs anything.
+        words = self.words[..., :size].flatten(0, 1)[at].where(inside.unsqueeze(2), 0.0)
         front = self.padded.shape[1] - length
         before = torch.arange(front, device=starts.device)
         begin = (starts + row * front).unsqueeze(1)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from certify.threats import Substitutions, Typos
+from certify.encoding.word_clusters import cluster_words
+from certify.threats import Substitutions, Synonyms, Typos
 from certify.words.score_certifiers import ScoreModel, SynonymCertifier
 from layers.ngram_scores import ScoreSum
 from lit_modules import EncodedScores, EncoderSettings, WordRobustness, WordScores, load
@@ -245,6 +246,57 @@ def test_without_scores_words_of_a_cluster_are_one_input() -> None:
 
 
 @pytest.mark.long
+def test_certificates_read_scores_and_encoder_in_double_precision() -> None:
+    module = random_model(0)
+    network = module.network
+    with torch.no_grad():
+        network.scores.words.normal_()
+        scores = module.listed_model().scores
+        assert scores is not None
+        assert torch.equal(scores, network.scores.word_table().double())
+        network.scores.words.zero_()
+        # Logits 1, -1 and 1 + 2^-30: a tie in single precision, won by the first class.
+        projection, width = network.encoder.projection, BERT["hidden_size"]
+        projection.weight.zero_()
+        projection.bias.zero_()
+        batch = module.encode_texts(["good"])
+        pooled = []
+        for unit in range(width):
+            projection.weight[2] = torch.arange(width) == unit
+            pooled.append(float(network(module.embed(batch), batch.mask)[0, 2]))
+        vector = torch.tensor(pooled)
+        projection.weight[2] = vector / vector.square().sum() * 2**-30
+        projection.bias.copy_(torch.tensor([1.0, -1.0, 1.0]))
+    assert int(module.predict_texts(["good"]).argmax()) == 0
+    threat = Substitutions(words=FRONT, sets=(Typos(FRONT),))
+    assert module.text_certifier(threat)(["good"], (0,))[0].prediction == 2
+
+
+@pytest.mark.parametrize("fidelity", [0.0, 0.5, 0.7])
+def test_clusters_are_those_of_the_words_of_the_corpus(fidelity: float) -> None:
+    module = built(fidelity=fidelity, robustness=WordRobustness(against="typos"))
+    # The first word of the vocabulary is in a cluster, too.
+    tokenizer = module.build_tokenizer([*CORPUS, "at at"])
+    assert isinstance(tokenizer, WordTokenizer)
+    assert module.pieces is not None
+    words = tokenizer.vocabulary.words()
+    names = tokenizer.vocabulary.get_itos()
+    # The corrector reads typos as words.
+    read = {w: {names[tokenizer.ids([one])[0]] for one in typos(w, splits=False)} for w in words}
+    lists = {word: sorted({*words} & read[word]) for word in words}
+    encoding = cluster_words(
+        Synonyms(lists=lists, texts={}, words=tokenizer.splitter.settings),
+        {word: tokenizer.vocabulary.count(word) for word in words},
+        fidelity,
+    )
+    assert encoding.representatives
+    for word in words:
+        (index,), (form,) = (
+            tokenizer.ids([one]) for one in (word, encoding.representatives.get(word, word))
+        )
+        assert module.pieces[1][index] == form
+
+
 def test_beyond_the_limit_nothing_is_certified() -> None:
     module = random_model(0)
     threat = Substitutions(words=FRONT, sets=(Typos(FRONT),))
@@ -322,6 +374,18 @@ def test_scores_are_left_out_of_a_share_of_the_texts(share: float) -> None:
     few = module.encode_texts(["film"] * 3)
     few.sample_ids = torch.tensor([7, 300, 2])
     assert torch.equal(module._kept_scores(few), kept[few.sample_ids])
+
+
+def test_left_out_scores_are_independent_of_the_random_texts() -> None:
+    module = built(score_dropout=0.5, draws=1, swaps=0.5)
+    tokenizer = module.require_tokenizer()
+    assert isinstance(tokenizer, WordTokenizer)
+    module.options = WordOptions.of(Substitutions(words=FRONT, sets=(Typos(FRONT),)), tokenizer)
+    batch = module.encode_texts(["bat"] * 2000)
+    batch.sample_ids = torch.arange(2000)
+    drawn = module._random_text(batch, 0).input_ids[:, 0].float()
+    pair = torch.stack([drawn, module._kept_scores(batch)[:, 0]])
+    assert abs(float(pair.corrcoef()[0, 1])) < 0.1  # 4 standard errors
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
