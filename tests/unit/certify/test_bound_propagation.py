@@ -19,6 +19,7 @@ from certify.bound_propagation.transformer_bounds import (
     least_margins,
 )
 from layers.transformer import TransformerClassifier, TransformerLayers
+from tests.unit.certify.nodes import check_nodes
 
 F64 = torch.float64
 WIDTH = 8
@@ -26,11 +27,12 @@ PASSES: tuple[Passes, ...] = ("forward", "mixed", "backward")
 
 
 def network(
-    depth: int = 1, *, seed: int = 0, classes: int = 3, **layers: Any
+    depth: int = 1, *, seed: int = 0, classes: int = 3, **options: Any
 ) -> TransformerClassifier:
     torch.manual_seed(seed)
-    settings = TransformerLayers(mean_norm=True, feedforward=12, **layers)
-    made = TransformerClassifier(WIDTH, classes, depth=depth, heads=2, layers=settings)
+    own = {name: options.pop(name) for name in ("pooling", "single_logit") if name in options}
+    settings = TransformerLayers(mean_norm=True, feedforward=12, **options)
+    made = TransformerClassifier(WIDTH, classes, depth=depth, heads=2, layers=settings, **own)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
@@ -65,10 +67,10 @@ def moved(region: Region, number: int) -> Tensor:
     return found
 
 
-@pytest.mark.parametrize("kind", ["relu", "gelu", "exp"])
+@pytest.mark.parametrize("kind", ["relu", "gelu", "exp", "abs"])
 def test_lines_around_a_function(kind: Kind) -> None:
     ends = torch.randn(200, 2, dtype=F64).mul(3).sort(dim=1).values
-    ends[:10, 1] = ends[:10, 0] + 1e-12
+    ends[:10, 1] = ends[:10, 0] + 9e-10
     ends[10:20, 1] = ends[10:20, 0]
     lower, upper = ends.unbind(dim=1)
     points = lower + (upper - lower) * torch.linspace(0, 1, 997, dtype=F64)[:, None]
@@ -104,6 +106,44 @@ def test_bounds_contain_what_is_sampled(depth: int, layers: dict[str, Any], p: f
         widths[len(words[0]), passes] = float((upper - lower).mean())
     for number in (1, 2):
         assert widths[number, "mixed"] < widths[number, "forward"]
+
+
+MIDDLE = slice(WIDTH, 2 * WIDTH)
+"""Rows of the keys in the weight of queries, keys and values."""
+KEPT: dict[str, slice] = {"all": slice(0, 0), "keys": slice(0, WIDTH), "values": MIDDLE}
+"""Rows of this weight that are 0: what is left moves, so that each error counts on its own."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("zeros", KEPT.values(), ids=KEPT)
+@pytest.mark.parametrize("passes", PASSES)
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"activation": "relu"},
+        {"norm": "post"},
+        {"classes": 2, "pooling": "first", "single_logit": True},
+    ],
+    ids=["relu", "post", "first"],
+)
+def test_each_node_holds_in_the_region(made: dict[str, Any], passes: Passes, zeros: slice) -> None:
+    model = network(2, **made)
+    for block in model.blocks:
+        block.get_parameter("attention.qkv.weight")[zeros] = 0.0
+    # Without padding, whose log-softmax has no value.
+    x, mask = torch.randn(2, 3, WIDTH, dtype=F64), torch.ones(2, 3, dtype=torch.bool)
+    region = Region(x, torch.tensor([[0, 1], [2, 0]]), torch.tensor([0.3, 0.6], dtype=F64), 2.0)
+    graph = Graph(region, passes=passes)
+    _logits(graph, model, Input(graph), mask)
+    points = moved(region, 300)
+    # Around a point that does not move, the centre of each node is its value.
+    flat, masks = points.flatten(0, 1), mask.repeat(300, 1)
+    nowhere = torch.zeros(len(flat), dtype=F64)
+    still = Graph(Region(flat, torch.zeros(len(flat), 1).long(), nowhere, 2.0), passes="forward")
+    logits = _logits(still, model, Input(still), masks)
+    torch.testing.assert_close(logits.affine.centre, model(flat, masks))
+    exact = [torch.unflatten(node.affine.centre, 0, (300, 2)) for node in still.nodes]
+    check_nodes(graph, exact, region.of_words((points - x).transpose(0, 1)).transpose(0, 1))
 
 
 def test_one_token_of_a_linear_network_is_exact() -> None:
@@ -177,6 +217,8 @@ def test_radii_hold_in_every_choice_of_words() -> None:
             points = moved(region, 300).flatten(0, 1)
             found = model(points, torch.ones(300, length, dtype=torch.bool)).argmax(dim=1)
             assert bool((found == one.prediction[row]).all())
+            of_text, label = mask[row : row + 1, :length], one.prediction[row : row + 1]
+            assert bool(least_margins(model, region, of_text, label, passes="mixed") > 0)
 
 
 def test_padding_in_front_changes_no_radius() -> None:
@@ -187,6 +229,18 @@ def test_padding_in_front_changes_no_radius() -> None:
     padded = certifier(SimpleNamespace(x=x, mask=mask))
     assert float(alone.radius) > 0
     torch.testing.assert_close(padded.radius, alone.radius)
+
+
+def test_a_margin_within_rounding_is_none() -> None:
+    model = network(1, classes=2)
+    x, mask = torch.randn(1, 3, WIDTH, dtype=F64), torch.ones(1, 3, dtype=torch.bool)
+    region = Region(x, torch.tensor([[0]]), torch.zeros(1, dtype=F64), 2.0)
+    label = torch.tensor([0])
+    for margin, held in ((1e-10, False), (1e-6, True)):
+        first, second = model(x, mask)[0].unbind()
+        model.head.get_parameter("bias")[0] += second - first + margin
+        found = least_margins(model, region, mask, label, passes="mixed")
+        assert bool(found > 0) == held
 
 
 def test_a_ball_too_large_certifies_nothing() -> None:

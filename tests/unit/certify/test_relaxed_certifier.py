@@ -92,6 +92,22 @@ def test_a_witness_keeps_the_words_that_are_not_read() -> None:
     pytest.fail("no seed has a witness")
 
 
+@pytest.mark.parametrize(("margin", "held"), [(1e-10, False), (1e-6, True)])
+@pytest.mark.parametrize("ks", [(0,), (1,)])
+def test_a_lead_within_rounding_holds_for_nothing(
+    margin: float, held: bool, ks: tuple[int, ...]
+) -> None:
+    network = classifier(1, classes=2, head_bias=True).network
+    with torch.no_grad():
+        network.get_parameter("head.weight")[1] = network.get_parameter("head.weight")[0]
+        network.get_parameter("head.bias").copy_(torch.tensor([margin, 0.0]))
+    made = model(0, spread=0.4)._replace(bounds=ReplacedWords(network))
+    for limit in (0, 1000):
+        (found,) = RelaxedCertifier(made, SYNONYMS, limit=limit)(["a b"], ks)
+        assert found.prediction == 0
+        assert found.holds == (held,)
+
+
 def test_wrong_input() -> None:
     made = model(0, spread=0.4)
     with pytest.raises(ValueError, match="expected synonyms"):

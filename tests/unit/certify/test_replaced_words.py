@@ -36,6 +36,7 @@ from layers.ball import project_to_ball
 from layers.groupsort import GroupSort
 from layers.transformer import TransformerClassifier, TransformerLayers
 from tests.unit.certify.models import F64, classifier
+from tests.unit.certify.nodes import check_nodes
 
 WIDTH = 8
 
@@ -287,6 +288,46 @@ def test_each_node_holds_at_every_text() -> None:
             assert bool((below <= of_weights + 1e-9).all()), name
         if isinstance(node, Clipped):
             assert bool((node.rest > 0).any())  # something is clipped, and not everything
+
+
+def test_a_short_vector_of_a_wide_interval_is_not_clipped() -> None:
+    values = torch.tensor([[[3.0], [-3.0], [0.1]]], dtype=F64)
+    graph = Graph(WordChoices.among(2, 1, torch.arange(1), torch.tensor([1])), passes="forward")
+    eye = torch.eye(1, dtype=F64)
+    vectors = Linear(graph, OfWords(graph, Input(graph), values), eye, None, heads=1)
+    Clipped(graph, vectors, 1.0)
+    delta = nn.functional.one_hot(torch.arange(3), 3)[:, None, None, 1:].to(F64)
+    words_ = values.transpose(0, 1).unsqueeze(1)
+    heads = words_.unsqueeze(2)
+    check_nodes(graph, [delta, words_, heads, heads.clamp(-1, 1)], delta)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("passes", ["forward", "mixed", "backward"])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_each_node_of_a_network_holds_at_every_text(name: str, passes: Passes) -> None:
+    network = OPTIONS[name](2, 1)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    bounds = ReplacedWords(network)
+    table, k = words(3, 2, seed=1, spread=1.0), torch.tensor([1, 2, 3])
+    texts = torch.tensor(list(product(range(3), repeat=3)))
+    delta = nn.functional.one_hot(texts, 3)[..., 1:].to(F64)
+    values = []
+    for text, choices in zip(texts, delta, strict=True):
+        # Of a text whose candidates are its own words, the centre of each node is its value.
+        tokens = table[range(3), text]
+        still = Graph(WordChoices.among(2, 3, torch.arange(3), k[:1]), passes="forward")
+        logits = bounds.build(still, tokens.unsqueeze(1).repeat(1, 3, 1), k[:1])
+        torch.testing.assert_close(logits.affine.centre, bounds.logits(tokens.unsqueeze(0)))
+        values.append([choices.unsqueeze(0), *(node.affine.centre for node in still.nodes[1:])])
+    exact = [torch.stack(parts) for parts in zip(*values, strict=True)]
+    for limit in torch.split(k, 1):
+        graph = Graph(WordChoices.among(2, 3, torch.arange(3), limit), passes=passes)
+        bounds.build(graph, table, limit)
+        inside = texts.count_nonzero(dim=1) <= limit
+        check_nodes(graph, [value[inside] for value in exact], delta[inside].unsqueeze(1))
 
 
 def test_refuses_other_networks() -> None:
