@@ -89,8 +89,8 @@ class HullCertifier:
         # 1: the hull at one position; 2: hulls at all positions, for any number.
         needed = [0 if k == 0 else 1 if k == 1 else 2 for k in ks]
         if 1 in needed:
-            single = network.least_leads_of_one(own, lower, upper, mask, labels)
-            leads[1] = single.masked_fill(~mask.unsqueeze(2), torch.inf)
+            # At padding nothing moves: its leads are those of the text.
+            leads[1] = network.least_leads_of_one(own, lower, upper, mask, labels)
         if 2 in needed:
             leads[2] = network.least_leads(lower, upper, mask, labels).unsqueeze(1)
         label = functional.one_hot(labels, logits.shape[1]).bool().unsqueeze(1)

@@ -99,8 +99,23 @@ def test_one_word_moves_as_if_the_others_had_no_candidates(pooling: WindowPoolin
         torch.testing.assert_close(found[real, position], expected[real])
 
 
-def test_certificates_do_not_depend_on_the_batch() -> None:
-    certifier = HullCertifier(model("mean", 2), SYNONYMS)
-    texts = ["a b c", "", "d", "x x", "e a d c b a"]
-    alone = [certifier([text], [0, 1, None])[0] for text in texts]
-    assert certifier(texts, [0, 1, None]) == alone
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_certificates_do_not_depend_on_the_batch(pooling: WindowPooling) -> None:
+    for seed in range(4):
+        certifier = HullCertifier(model(pooling, seed), SYNONYMS)
+        texts = ["a b c", "", "d", "x x", "e a d c b a"]
+        alone = [certifier([text], [0, 1, None])[0] for text in texts]
+        assert certifier(texts, [0, 1, None]) == alone
+        # A text without words is one unknown word.
+        assert alone[1].holds == (True, True, True)
+        assert alone[1].prediction == certifier(["zz"], [0])[0].prediction
+
+
+@pytest.mark.parametrize(("lead", "held"), [(1e-10, False), (1e-6, True)])
+def test_a_lead_within_rounding_holds_for_nothing(lead: float, held: bool) -> None:
+    made = model("mean", 0)
+    with torch.no_grad():
+        made.network.head.weight.zero_()
+        made.network.head.bias.copy_(torch.tensor([lead, 0.0, -1.0]))
+    (found,) = HullCertifier(made, SYNONYMS)(["a b"], [0, 1, None])
+    assert (found.prediction, found.holds) == (0, (held,) * 3)

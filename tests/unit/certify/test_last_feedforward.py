@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attacks import PGD
-from certify import Certifier, certificate, certify
+from certify import Certifier, certificate, certify, last_feedforward
 from certify.certificate import in_float64
 from certify.last_feedforward import LastFeedForward
 from certify.lipschitz import EncoderBound, encoder_bound
@@ -131,6 +131,39 @@ def test_the_distance_is_that_of_the_inputs_of_the_map(
     monkeypatch.setattr(certificate, "encoder_bound", stretched)
     assert bool((local < 4 * whole).all())
     torch.testing.assert_close(certify(toy, batch, "local").radius, whole)
+
+
+@pytest.mark.parametrize(
+    ("changed", "value", "kept"),
+    [("norm", 4.0, 0.25), ("defect", 2.0, 0.0), ("gain", 1e6, 0.0), ("gain", 1e3, 1.0)],
+)
+def test_a_longer_map_holds_less(changed: str, value: float, kept: float) -> None:
+    """Of a map that is not orthogonal, or whose rounding nothing covers."""
+    network = in_float64(olsa(classifier(1, classes=2, feedforward=True)))
+    last, batch = LastFeedForward(network), tokens(LENGTHS)
+    labels, leads = torch.zeros(len(LENGTHS)).long(), torch.full((len(LENGTHS), 2), 0.1, dtype=F64)
+    before = last.distance(batch.x, batch.mask, labels, leads)
+    assert bool((before > 0).all())
+    setattr(last, changed, torch.tensor(value, dtype=F64))
+    after = last.distance(batch.x, batch.mask, labels, leads)
+    torch.testing.assert_close(after, kept * before, rtol=1e-6, atol=0)
+    # As long as the rounding of the pairs, times the gain, takes the lead away.
+    assert bool((last.distance(batch.x, batch.mask, labels, leads * 1e-11) == 0).all()) == (
+        changed == "gain" or kept == 0
+    )
+
+
+def test_no_distance_is_claimed_beyond_the_one_that_is_allowed_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network = in_float64(olsa(classifier(1, classes=2, feedforward=True)))
+    last, batch = LastFeedForward(network), tokens(LENGTHS)
+    labels, leads = torch.zeros(len(LENGTHS)).long(), torch.full((len(LENGTHS), 2), 0.1, dtype=F64)
+    size = (network.head.weight[0] - network.head.weight[1]).norm()
+    assert bool((last.distance(batch.x, batch.mask, labels, leads) > 0.5 * 0.1 / size).all())
+    monkeypatch.setattr(last_feedforward, "FARTHEST", 0.5)
+    found = last.distance(batch.x, batch.mask, labels, leads)
+    torch.testing.assert_close(found, torch.full_like(found, float(0.5 * 0.1 / size)))
 
 
 def test_without_anything_local_the_bound_is_the_sound_one() -> None:

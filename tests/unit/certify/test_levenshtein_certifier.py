@@ -1,7 +1,9 @@
 """The constant of an edit: never exceeded by any string at distance 1, and the printed one is."""
 
+import math
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -130,9 +132,71 @@ def test_no_two_edits_move_the_sum_further(norm: Norm) -> None:
     assert nearer
 
 
+@pytest.mark.parametrize("norm", ["2", "inf"])
+@pytest.mark.parametrize(("kernel", "depth"), [(1, 1), (3, 1), (2, 2)])
+def test_the_constant_around_a_text_is_that_of_its_definition(
+    kernel: int, depth: int, norm: Norm
+) -> None:
+    """docs/certificates/baselines.md, section 5, position by position."""
+    model = network(kernel=kernel, depth=depth, norm=norm)
+    certifier = LevenshteinCertifier(model, tokenizer(), Characters(k=1))
+    order = 2.0 if norm == "2" else math.inf
+    shares = np.ones(1)
+    for layer in model.kernels:
+        sizes = [np.linalg.norm(tap.numpy(), ord=order) for tap in layer]
+        shares = np.convolve(shares, np.array(sizes) / sum(sizes))
+    last = len(shares) - 1
+    cost = min(
+        sum(shares[i:].sum() for i in range(middle + 1, last + 1))
+        + sum(shares[: i + 1].sum() for i in range(middle))
+        for middle in range(last + 1)
+    )
+    table = torch.cat([torch.zeros(1, 4), model.symbols / model.spread()]).numpy()
+
+    def edited(ids: list[int]) -> float:
+        spread = max(np.linalg.norm(table[i] - row, ord=order) for i in ids for row in table)
+        size = max(np.linalg.norm(row, ord=order) for row in table)
+        return float(max(spread, size + spread * cost))
+
+    everywhere = edited([*range(len(table))])
+    for text in ("", "a", "cab"):
+        (encoding,) = tokenizer().encode([text])
+        first = edited([0, *encoding.input_ids])
+        for k in range(4):
+            expected = first + (k - 1) * everywhere if k else 0.0
+            found = certifier.moved(torch.tensor(encoding.input_ids), k)
+            assert found == pytest.approx(expected, rel=1e-6)
+    # Hoelder: a sum in the maximum norm meets rows of the head in the sum norm.
+    gaps = torch.cdist(model.rows(), model.rows(), p=2 if norm == "2" else 1)
+    torch.testing.assert_close(certifier.gaps, gaps)
+
+
+def test_what_is_beyond_a_text_is_replaced_too() -> None:
+    """The characters of the text are half way to all others, and padding is not."""
+    model = network(kernel=3)
+    (encoding,) = tokenizer().encode(["aa"])
+    ids = torch.tensor(encoding.input_ids)
+    model.symbols.fill_(1.0)
+    model.symbols[ids - 1] = 0.5
+    certifier = LevenshteinCertifier(model, tokenizer(), Characters(k=1))
+    assert float(certifier.reach[ids].amax()) == pytest.approx(0.5)
+    assert certifier.moved(ids, 1) == pytest.approx(certifier.constant)
+
+
+@pytest.mark.parametrize(("lead", "held"), [(1e-10, False), (1e-6, True)])
+def test_a_lead_within_rounding_holds_for_nothing(lead: float, held: bool) -> None:
+    model = network(classes=2)
+    with torch.no_grad():
+        logits = torch.nn.functional.linear(sums(model, ["ab"]), model.rows(), model.head.bias)[0]
+        model.head.bias[0] += logits[1] - logits[0] + lead
+    certifier = LevenshteinCertifier(model, tokenizer(), Characters(k=1))
+    (found,) = certifier(["ab"], [0])
+    assert (found.prediction, found.holds) == (0, (held,))
+
+
 def test_shares_of_two_layers() -> None:
-    one, other = torch.tensor([0.5, 0.5]).double(), torch.tensor([0.25, 0.5, 0.25]).double()
-    expected = torch.tensor([0.125, 0.375, 0.375, 0.125]).double()
+    one, other = torch.tensor([0.25, 0.75]).double(), torch.tensor([0.2, 0.3, 0.5]).double()
+    expected = torch.tensor([0.05, 0.225, 0.35, 0.375]).double()
     torch.testing.assert_close(joined([one, other]), expected)
     # One place: a new character adds one window, and moves no other.
     assert edit_constant(torch.ones(1).double(), spread=1.0, size=0.5) == 1.0

@@ -1,5 +1,6 @@
 """Constants of attention around a text: never below what ascent finds, and not far above it."""
 
+import math
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,7 +13,7 @@ from certify import around_text, certify
 from certify.certificate import in_float64
 from certify.lipschitz import EncoderBound, encoder_bound, measure
 from certify.local_attention import AttentionAround
-from layers.attention.bounds import attention_bound
+from layers.attention.bounds import attention_bound, mixing_norm
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from tests.unit.certify.models import F64, OPTIONS, RADIUS, classifier, olsa, tokens
 
@@ -61,6 +62,53 @@ def layer(seed: int = 0, **options: Any) -> Layer:
         attention.alpha_1, lengths, radius=radius, value_radius=values, norms=norms
     )
     return Layer(attention, around, x, batch.mask, radius, everywhere)
+
+
+def theorem(given: Layer, sample: int, distance: float) -> float:
+    """L(t) of Theorem 5 for one text, number by number as docs/certificates.md has it."""
+    attention, norms, length = given.attention, given.around.norms, LENGTHS[sample]
+    value, logits, weights = (
+        part[sample, :, :length] for part in attention.weigh(given.x, given.mask, given.radius)
+    )
+    kappa, w, s_q, s_k, s_v, alpha_1 = (
+        float(number)
+        for number in (
+            norms.kappa, norms.score, norms.query, norms.key, norms.value, attention.alpha_1,
+        )
+    )  # fmt: skip
+    o = root_v = root_p = 0.0
+    keys = []
+    heads = value[attention.offset_heads :], logits[..., :length], weights[..., :length]
+    for v, s, p in zip(*heads, strict=True):
+        apart = (v - (p @ v).unsqueeze(1)).square().sum(dim=-1)
+        variances, largest_p = (p * apart).sum(dim=1), p.amax(dim=1)
+        o = max(o, float((s.amax(dim=1) - s.amin(dim=1)).amax()))
+        root_v = max(root_v, float(variances.amax().sqrt()))
+        root_p = max(root_p, float(largest_p.amax().sqrt()))
+        columns = (largest_p.unsqueeze(1) * p).sum(dim=0).amax()
+        keys.append((float((largest_p * variances).sum().sqrt()), float(columns.sqrt())))
+    d = math.hypot(2 * kappa * s_q + w * s_k, w * s_k) / (2 * alpha_1)
+
+    def q(t: float) -> float:
+        return math.exp(d * t / 2) * (root_v + s_v * t * root_p)
+
+    def k(t: float) -> float:
+        return math.exp(d * t) * max(s + s_v * t * c for s, c in keys)
+
+    mixing = float(mixing_norm(torch.tensor(o + d * distance), torch.tensor(float(length))))
+    of_queries = kappa * s_q * (q(0) + q(distance))
+    of_keys = w * s_k * (k(0) + k(distance))
+    return s_v * mixing + (of_queries + of_keys) / (4 * alpha_1)
+
+
+@pytest.mark.parametrize("kind", ["plain", "soft", "relu", "clip", "offsets"])
+@pytest.mark.parametrize("distance", [0.0, 0.3, 1.5])
+def test_constants_are_those_of_the_theorem(kind: str, distance: float) -> None:
+    given = layer(**KINDS[kind])
+    reach = torch.full_like(given.radius, distance)
+    expected = [theorem(given, sample, distance) for sample in range(len(LENGTHS))]
+    found = given.around.gain(reach, given.radius)
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=F64), rtol=1e-6, atol=0)
 
 
 def largest(given: Layer, distance: Tensor, *, starts: int = 4, steps: int = 40) -> Tensor:

@@ -10,8 +10,16 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from layers.attention.bounds import mixing_norm
 from layers.attention.l2 import ContractiveL2Attention, TiedL2Attention
-from layers.attention.l2_bounds import FORMULAS, Formula, l2_bound, mixing_gain, phi_inverse
+from layers.attention.l2_bounds import (
+    FORMULAS,
+    Formula,
+    ball_gain,
+    l2_bound,
+    mixing_gain,
+    phi_inverse,
+)
 from layers.norms import NORMS, Norm
 
 
@@ -181,6 +189,39 @@ def test_contractive_layers_contract_and_have_gradients(norm: Norm) -> None:
     x, mask = torch.randn(1, 6, 4, dtype=torch.float64), torch.ones(1, 6, dtype=torch.bool)
     torch.autograd.backward(module(x, mask).sum())
     assert all(parameter.grad is not None for parameter in module.parameters())
+
+
+def test_theirs_is_the_product_over_heads() -> None:
+    """Theorem 3.2 by its proof, head by head, in the norm 2."""
+    module = layer(3, 2, seed=1)
+    weights = module.weights()
+    tokens, size = 5, 2
+
+    def spectral(matrix: Tensor) -> float:
+        return float(torch.linalg.matrix_norm(matrix.detach(), 2))
+
+    pairs = zip(weights.query, weights.value, strict=True)
+    of_heads = sum((spectral(query) ** 2 * spectral(value)) ** 2 for query, value in pairs)
+    variance = float(phi_inverse(torch.tensor(tokens - 1)))
+    expected = math.sqrt(tokens) * (4 * variance + 1) / math.sqrt(size)
+    expected *= math.sqrt(of_heads) * spectral(weights.output)
+    assert bound_of(module, tokens, "2", "kim") == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 20])
+@pytest.mark.parametrize("radius", [0.1, 0.7, 5.0])
+def test_the_constant_in_a_ball_is_that_of_its_theorem(tokens: int, radius: float) -> None:
+    """docs/certificates.md, Theorem 3, term by term."""
+    alpha_1 = 1.3
+    reach, variance = radius**2 / alpha_1, float(phi_inverse(torch.tensor(tokens - 1)))
+    peak = 1 / (1 + (tokens - 1) * math.exp(-4 * reach))
+    keys = min(4 * reach * math.sqrt(tokens * min(0.5, peak)), 2 * variance * math.sqrt(tokens))
+    length = torch.tensor([float(tokens)], dtype=torch.float64)
+    mixing = float(mixing_norm(torch.full_like(length, 4 * reach), length))
+    found = ball_gain(
+        torch.tensor(alpha_1), length, radius=torch.full_like(length, radius), bound="sound"
+    )
+    assert float(found) == pytest.approx(mixing + 2 * min(reach, variance) + keys, rel=1e-6)
 
 
 def test_wrong_names() -> None:
