@@ -18,6 +18,11 @@ def leads(logits: Tensor, labels: Tensor) -> Tensor:
     return gaps.scatter(1, labels.unsqueeze(1), torch.inf).amin(dim=1)
 
 
+def runners_up(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return `[n]` int64: the largest class but a given one, also where it is tied with that."""
+    return logits.scatter(1, labels.unsqueeze(1), -torch.inf).argmax(dim=1)
+
+
 def classes(logits: Tensor) -> Tensor:
     """Return `[n]` int64: the predicted class; -1 for a tie, and where a logit is NaN."""
     logits = logits.to(torch.float64)

@@ -14,7 +14,7 @@ from certify.bound_propagation.replaced_words import ReplacedWords
 from certify.threats import Kind, ReadWords, Replacements, TextCertificate, Threat
 from certify.threats.listing import count, reachable
 from certify.threats.text_certificate import largest
-from certify.ties import allowance, leads
+from certify.ties import allowance, leads, runners_up
 from text import WordTokenizer
 
 STEPS = 8
@@ -110,7 +110,7 @@ class RelaxedCertifier:
         words = self.threat.split(text)
         changed, rival = None, None
         if witness is not None:
-            rival = int(self._logits(embedded, [witness]).argmax())
+            rival = int(runners_up(*self._answered(embedded, [witness])))
             changed = " ".join(self._witness(text, embedded, witness))
         return TextCertificate(
             text=text,
@@ -208,15 +208,16 @@ class RelaxedCertifier:
 
     def _leads(self, embedded: _EmbeddedText, texts: list[list[int]]) -> Tensor:
         """Return the margins `[n]` of the predicted class, for choices of words."""
-        logits = self._logits(embedded, texts)
-        return leads(logits, logits.new_full((len(texts),), embedded.label, dtype=torch.int64))
+        return leads(*self._answered(embedded, texts))
 
-    def _logits(self, embedded: _EmbeddedText, texts: list[list[int]]) -> Tensor:
+    def _answered(self, embedded: _EmbeddedText, texts: list[list[int]]) -> tuple[Tensor, Tensor]:
+        """Return logits `[n, C]` of choices of words, and `[n]` times the predicted class."""
         positions = torch.arange(len(embedded.candidates), device=embedded.table.device)
         chosen = torch.tensor(texts, device=embedded.table.device)
-        return torch.cat(
+        logits = torch.cat(
             [
                 self.model.bounds.logits(embedded.table[positions, part])
                 for part in torch.split(chosen, AT_ONCE)
             ]
         )
+        return logits, torch.full_like(chosen[:, 0], embedded.label)

@@ -8,7 +8,7 @@ from torch import Tensor
 from certify.threats import Kind, Synonyms, TextCertificate, Threat
 from certify.threats.listing import count, reachable
 from certify.threats.text_certificate import largest
-from certify.ties import allowance, leads
+from certify.ties import allowance, leads, runners_up
 
 
 class EncodedCertifier:
@@ -107,9 +107,7 @@ class _Answers:
 
     def rival(self, words: Sequence[str]) -> int:
         """Return the largest class but the predicted one."""
-        logits = self._of(words).clone()
-        logits[self.prediction] = -torch.inf
-        return int(logits.argmax())
+        return int(runners_up(self._of(words).unsqueeze(0), torch.tensor([self.prediction])))
 
     def nearest(self, texts: Iterable[list[str]]) -> list[str] | None:
         """Return the first of some texts whose lead is not certain; None for none."""

@@ -19,6 +19,7 @@ from certify.threats import (
     WorstText,
 )
 from certify.threats.text_certificate import largest
+from certify.ties import runners_up
 from certify.words.kept_separators import EditedTexts
 from certify.words.spelling import Edits, Trie
 from certify.words.worst_path import WorstTexts, worst_path, worst_results
@@ -175,11 +176,9 @@ class _Certifier:
         if not some:
             return list(certificates)
         logits = self.model.all_logits([self.threat.split(c.witness or "") for c in some])
-        own = torch.tensor([[c.prediction] for c in some])
-        # With a tie, the first of equal classes counts as another.
-        rivals = iter(logits.scatter(1, own, -torch.inf).argmax(dim=1).tolist())
+        changed = iter(runners_up(logits, torch.tensor([c.prediction for c in some])).tolist())
         return [
-            c if c.witness is None else replace(c, witness_prediction=next(rivals))
+            c if c.witness is None else replace(c, witness_prediction=next(changed))
             for c in certificates
         ]
 

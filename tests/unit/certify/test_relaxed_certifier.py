@@ -92,10 +92,13 @@ def test_a_witness_keeps_the_words_that_are_not_read() -> None:
     pytest.fail("no seed has a witness")
 
 
-@pytest.mark.parametrize(("margin", "held"), [(1e-10, False), (1e-6, True)])
+@pytest.mark.parametrize(
+    ("margin", "held", "kind"),
+    [(0.0, False, "exact"), (1e-10, False, "lower bound"), (1e-6, True, "exact")],
+)
 @pytest.mark.parametrize("ks", [(0,), (1,)])
 def test_a_lead_within_rounding_holds_for_nothing(
-    margin: float, held: bool, ks: tuple[int, ...]
+    margin: float, held: bool, kind: str, ks: tuple[int, ...]
 ) -> None:
     network = classifier(1, classes=2, head_bias=True).network
     with torch.no_grad():
@@ -105,7 +108,9 @@ def test_a_lead_within_rounding_holds_for_nothing(
     for limit in (0, 1000):
         (found,) = RelaxedCertifier(made, SYNONYMS, limit=limit)(["a b"], ks)
         assert found.prediction == 0
-        assert found.holds == (held,)
+        assert (found.holds, found.kind) == ((held,), kind)
+        # A tie is a witness, with the class that is as large.
+        assert found.witness_prediction == (1 if margin == 0 else None)
 
 
 def test_wrong_input() -> None:
