@@ -387,7 +387,10 @@ def _lost_worker(error: BaseException | None) -> str | None:
     """Return the message about a dead data worker, if that is the cause of an error."""
     # Torch raises it from a signal handler, at any line of the program. Within the writing of a
     # checkpoint, an error about the unfinished file is chained on top of it.
-    while error is not None:
+    # TensorBoard raises the error of its thread again and again: the chain may be a circle.
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         # A queue whose worker is dead raises EOFError or ConnectionError in the loader.
         frames = traceback.extract_tb(error.__traceback__)
         waiting = isinstance(error, ConnectionError | EOFError) and any(

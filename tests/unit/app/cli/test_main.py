@@ -1,3 +1,4 @@
+import errno
 import gc
 import logging
 import re
@@ -98,6 +99,24 @@ def test_a_worker_that_dies_in_the_middle_of_a_checkpoint(
     assert entry(["fit"]) == 1
     said = capsys.readouterr().err
     assert "--data.num_workers has started is gone (DataLoader worker (pid(s) 7)" in said
+
+
+def test_an_error_that_is_raised_again_ends_the_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of the two is the reason of the other: whoever follows them must come to an end."""
+    full = OSError(errno.ENOSPC, "No space left on device", "runs/a/events")
+
+    def fake(_: object) -> None:
+        try:
+            msg = "you tried to log a value"
+            raise ValueError(msg) from full
+        finally:
+            raise full
+
+    monkeypatch.setattr(module, "main", fake)
+    assert entry(["fit"]) == 1
+    assert "could not write runs/a/events: No space left on device" in capsys.readouterr().err
 
 
 def test_what_a_constructor_says(
