@@ -12,7 +12,8 @@ from rapidfuzz.distance import Levenshtein
 from attacks.composition import Group
 from attacks.constraints import InsideThreat
 from attacks.document import Document
-from certify.threats import L2, Characters, Synonyms, WordEditDistance, parse_threat
+from certify.threats import L2, Additions, Characters, Synonyms, WordEditDistance, parse_threat
+from certify.threats.additions import AdditionKind
 from certify.threats.parsing import parse_k
 from certify.threats.text_certificate import largest
 from lit_modules import TextClassifier
@@ -33,6 +34,24 @@ def test_the_set_of_lists_is_their_product() -> None:
     others = {"a bad film", "good film", "a good film .", "a film good", "a good good film"}
     for text in inside | others:
         assert synonyms().contains("a good film", text) == (text in inside)
+
+
+@pytest.mark.parametrize(
+    ("kind", "inside", "outside"),
+    [
+        ("append", ("x a b", "a b x"), ("a x b", "a", "b a")),
+        ("append-lines", ("x\na b\ny", "a b"), ("a\nb", "a x b")),
+        ("insert-any", ("a x b", "x a b y"), ("b a", "a")),
+    ],
+)
+def test_additions_keep_the_words_in_their_order(
+    kind: AdditionKind, inside: tuple[str, ...], outside: tuple[str, ...]
+) -> None:
+    added = Additions(kind=kind)
+    assert all(added.contains("a b", text) for text in inside)
+    assert not any(added.contains("a b", text) for text in outside)
+    assert added.contains("", "")
+    assert added.contains("", "a")
 
 
 def test_k_counts_replaced_words() -> None:

@@ -1,13 +1,16 @@
 """Certificates against each kind of set, by brute force on raw strings through the front end."""
 
 from collections.abc import Callable, Iterable
+from random import Random
 
 import pytest
+import torch
 
 from certify.threats import (
     ChainedSets,
     DeletedStopWords,
     InsertedStopWords,
+    ReadWords,
     SameForm,
     SameFormCertifier,
     Substitutions,
@@ -15,6 +18,7 @@ from certify.threats import (
     WordSet,
     is_same_form,
 )
+from certify.threats.substitutions import distinct_rows
 from certify.words.score_certifiers import SynonymCertifier
 from tests.unit.certify.words.test_substitutions import (
     FRONT,
@@ -26,7 +30,7 @@ from tests.unit.certify.words.test_substitutions import (
     typos,
 )
 from tests.unit.text.test_typo_kinds import KINDS
-from text import Vocabulary, WordSettings, WordTokenizer
+from text import CanonicalForm, Vocabulary, WordSettings, WordTokenizer
 from text.typo_kinds import InnerTypos, KeyboardTypos
 
 STOPS = ("a", "at", "go")
@@ -153,6 +157,61 @@ def test_a_chain_is_more_than_the_union() -> None:
     assert union.contains("good", "god")
     assert not union.contains("good", "fibe")
     assert Substitutions(words=FRONT, sets=(chain,)).contains("good", "fibe")
+
+
+def test_a_chain_has_the_words_of_its_first_set() -> None:
+    chain = ChainedSets("chain", Listed(), Phrases())
+    assert chain.contains("zz", ("film",))
+    assert not chain.contains("zz", ("good",))
+
+
+def test_a_stop_word_is_inserted_on_both_sides() -> None:
+    tokenizer = model(1, 0).tokenizer
+    rows = InsertedStopWords("insert", STOPS).reach(["film"], tokenizer).ids.tolist()
+    (own,) = tokenizer.ids(["film"])
+    stops = tokenizer.ids(STOPS)
+    assert rows[0] == [own, -1]
+    assert {*map(tuple, rows[1:])} == {*((own, s) for s in stops), *((s, own) for s in stops)}
+
+
+def test_a_split_loses_one_character_at_most() -> None:
+    split = Typos(FRONT, splits=True)
+    for parts, inside in ((("mor", "ning"), True), (("mor", "ing"), True), (("mor", "ng"), False)):
+        assert split.contains("morning", parts) == inside
+
+
+def test_each_result_of_a_word_is_kept_once() -> None:
+    random = Random(0)
+    for _ in range(50):
+        words = [
+            [(random.randrange(4), random.randrange(-1, 4)) for _ in range(random.randrange(1, 9))]
+            for _ in range(3)
+        ]
+        owner = torch.tensor([i for i, rows in enumerate(words) for _ in rows])
+        ids = torch.tensor([row for rows in words for row in rows])
+        kept = distinct_rows(owner, ids, 3)
+        parts = torch.split(kept.ids, kept.starts.diff().tolist())
+        assert [[*map(tuple, part.tolist())] for part in parts] == [
+            [*dict.fromkeys(rows)] for rows in words
+        ]
+
+
+def test_one_set_without_turned_words_is_refused_in_a_union() -> None:
+    words = WordSettings(
+        split="joined", front_end="spelling", canonical=CanonicalForm(display=True)
+    )
+    assert Substitutions(words=words, sets=(Typos(words),)).covers_form
+    with pytest.raises(ValueError, match="for substitutions, expected none of its options"):
+        Substitutions(words=words, sets=(Typos(words), Listed()))
+
+
+def test_words_that_the_model_does_not_read_are_not_looked_up() -> None:
+    threat = Substitutions(words=FRONT, sets=(Listed(),))
+    read = ReadWords(threat, model(1, 0, max_length=3).tokenizer)(["at film good film", "bad"])
+    assert [[read.words[i] for i in row if i >= 0] for row in read.rows.tolist()] == [
+        ["at", "film", "good"],
+        ["bad"],
+    ]
 
 
 def test_a_deletion_in_a_text_that_is_cut_certifies_nothing() -> None:
