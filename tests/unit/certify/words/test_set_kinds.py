@@ -160,7 +160,7 @@ def test_a_chain_is_more_than_the_union() -> None:
 
 
 def test_a_chain_has_the_words_of_its_first_set() -> None:
-    chain = ChainedSets("chain", Listed(), Phrases())
+    chain = ChainedSets("chain", Listed(), DeletedStopWords("delete", frozenset()))
     assert chain.contains("zz", ("film",))
     assert not chain.contains("zz", ("good",))
 
