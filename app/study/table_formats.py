@@ -1,5 +1,6 @@
 """A table of texts, and its forms: Markdown and LaTeX."""
 
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,7 +61,8 @@ def markdown(table: Table) -> str:
             for w, side in zip(widths, sides, strict=True)
         ],
     )
-    parts = [f"**{_one_line(table.title)}**"] if table.title else []
+    title = f"**{_one_line(table.title)}**"
+    parts = [textwrap.fill(title, WIDTH, break_on_hyphens=False)] if table.title else []
     for columns in _split_columns(table, widths):
         cells = [[f"{line[i]:{sides[i]}{widths[i]}}" for i in columns] for line in lines]
         parts.append("\n".join(f"| {' | '.join(row)} |" for row in cells))

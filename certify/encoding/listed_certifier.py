@@ -15,7 +15,7 @@ from torch import Tensor
 from certify.threats import Kind, ReadWords, Replacements, TextCertificate, Threat
 from certify.threats.listing import count
 from certify.threats.text_certificate import largest
-from certify.ties import allowance
+from certify.ties import allowance, runners_up
 from text import EncodedWords, Encoding, Tokenizer, WordTokenizer
 
 CHUNK = 64
@@ -355,25 +355,22 @@ class _Around:
     def worst(self, near: Nearest) -> tuple[Changes, int]:
         """Return the changes of words of a counterexample, and the class that it gets."""
         (own,) = self.inputs([near.changes])
-        logits, table = self.logits[tuple(own.input_ids)].clone(), self.model.scores
-        if table is None:
-            logits[self.prediction] = -torch.inf
-            return near.changes, int(logits.argmax())
-        lost = self._lost[:, near.rival].clone()
-        lost[[at for at, _ in near.changes]] = 0
-        free = len(lost) if near.k is None else min(near.k - len(near.changes), len(lost))
-        more = [
-            (at, self.choices[at][0]) for at in lost.topk(free).indices.tolist() if lost[at] > 0
-        ]
-        changes = [
-            (at, min(self.members[at][ids], key=lambda i: float(self._leads[i[0], near.rival])))
-            for at, ids in sorted((*near.changes, *more))
-        ]
-        read = len(own.input_ids)
-        total = self._total.clone()
-        for at, ids in changes:
-            if at < read:
-                total += table[ids[0]] - table[self.choices[at][0][0]]
-        logits += total / self._root
-        logits[self.prediction] = -torch.inf
-        return tuple(changes), int(logits.argmax())
+        logits, changes = self.logits[tuple(own.input_ids)], near.changes
+        if (table := self.model.scores) is not None:
+            lost = self._lost[:, near.rival].clone()
+            lost[[at for at, _ in changes]] = 0
+            free = len(lost) if near.k is None else min(near.k - len(changes), len(lost))
+            more = [
+                (at, self.choices[at][0]) for at in lost.topk(free).indices.tolist() if lost[at] > 0
+            ]
+            changes = tuple(
+                (at, min(self.members[at][ids], key=lambda i: float(self._leads[i[0], near.rival])))
+                for at, ids in sorted((*changes, *more))
+            )
+            read = len(own.input_ids)
+            total = self._total.clone()
+            for at, ids in changes:
+                if at < read:
+                    total += table[ids[0]] - table[self.choices[at][0][0]]
+            logits = logits + total / self._root
+        return changes, int(runners_up(logits.unsqueeze(0), torch.tensor([self.prediction])))

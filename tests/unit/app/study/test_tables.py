@@ -283,6 +283,13 @@ def test_signed_numbers_and_probabilities() -> None:
     ]
 
 
+def test_a_long_title_is_wrapped() -> None:
+    table = Table(title="of a row, " * 20, header=["a"], rows=[["1"]])
+    lines = markdown(table).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert " ".join(lines[: lines.index("")]) == f"**{' '.join(table.title.split())}**"
+
+
 def test_a_cell_of_a_table_is_one_line() -> None:
     table = Table(title="", header=["a|b"], rows=[["x\ny"]])
     assert markdown(table).splitlines() == [r"| a\|b |", "| ---- |", "| x y  |"]
