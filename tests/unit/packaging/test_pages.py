@@ -73,3 +73,10 @@ def test_what_a_page_names_is_there(page: Path) -> None:
 def test_code_inside_lists_is_code_on_the_site(page: Path) -> None:
     # GitHub takes six spaces for code, Python-Markdown eight.
     assert not re.findall(r"(?m)^\n {5,7}(?=\S)", page.read_text())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_of_a_page_fit_an_editor(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    # A row of a table is one line.
+    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
