@@ -22,6 +22,7 @@ from lit_modules import METHODS
 from text import check_range
 from text.module_names import find_class, real_name, stored_name
 
+_CLASS_HELP = re.compile(r"--(?P<owner>[\w.]+)\.help\b")
 _LITERAL = re.compile(r"(?P<name>--[\w.+]+)=(?P<value>None|[\[{].*)", re.DOTALL)
 _WITH_DEFAULTS = (torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
 _discard: Callable[..., None] = _typehints.discard_init_args_on_class_path_change
@@ -32,8 +33,16 @@ _import: Callable[..., Any] = _util.import_object
 class Parser(LightningArgumentParser):
     """Short help, and an error in one line, without the usage of the command before it."""
 
+    _help_owner = ""  # `model.adversary` in the command line of a `--model.adversary.help`
+
     def format_help(self, formatter: argparse.HelpFormatter | None = None) -> str:
         """Return the help of a command with the usual settings of the trainer only."""
+        if getattr(self, "_inner_parser", False):
+            self.usage = argparse.SUPPRESS  # all settings of the class, again
+            # jsonargparse names the settings of a class within a class without the outer one.
+            inner = str(self.description).partition("--")[2].partition(".help=")[0]
+            outer = Parser._help_owner.removesuffix(inner)
+            return re.sub(rf"--(?={inner}\b)", f"--{outer}", str(super().format_help(formatter)))
         if not any(action.dest == "trainer.max_epochs" for action in self._actions):
             return str(super().format_help(formatter))
         name = self.prog.split()[-1]
@@ -43,6 +52,9 @@ class Parser(LightningArgumentParser):
 
     def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
         """Parse arguments; see jsonargparse."""
+        if not getattr(self, "_inner_parser", False):
+            matches = map(_CLASS_HELP.match, args or ())
+            Parser._help_owner = next((match["owner"] for match in matches if match), "")
         # jsonargparse passes a nested setting to another parser as Python's repr, which that one
         # reads as YAML: None would become a text, and a backslash in a list would double.
         if args is not None and len(args) == 1:

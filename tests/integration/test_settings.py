@@ -185,8 +185,25 @@ def test_model_help(here: Path, steadfast: Steadfast, name: str) -> None:
 def test_adversary_help(here: Path, steadfast: Steadfast, name: str) -> None:
     outcome = steadfast("fit", "--model=AdversarialTraining", f"--model.adversary.help={name}")
     assert outcome.status == 0
-    shown = set(re.findall(r"--adversary\.(\w+)", outcome.out))
+    assert outcome.out.startswith(
+        f"Help for --model.adversary.help=lit_modules.adversaries.{name}\n"
+    )
+    shown = set(re.findall(r"--model\.adversary\.(\w+)", outcome.out))
     assert set(parameters(ADVERSARIES_BY_NAME[name])) <= shown
+    assert "--adversary" not in outcome.out
+
+
+def test_help_of_a_class_two_levels_down(here: Path, steadfast: Steadfast) -> None:
+    outer = "--model.classifier"
+    outcome = steadfast(
+        "fit",
+        "--model=AdversarialTraining",
+        f"{outer}=TextClassifier",
+        f"{outer}.optimisation.optimizer.help=Adam",
+    )
+    assert outcome.status == 0
+    assert f"\n  {outer}.optimisation.optimizer.betas" in outcome.out
+    assert "--optimisation" not in outcome.out
 
 
 @pytest.mark.parametrize(
