@@ -24,45 +24,25 @@ _COMBINED = ("attack/mean_", "attack/worst_")
 
 
 class Results(TypedDict):
-    """Content of `results.json`.
-
-    Attributes:
-        run: name of the run.
-        method: class of the module.
-        corpus: name of the corpus.
-        seed: seed of the run.
-        positive: class of the metric `f1`, if it is about one class.
-        no_certificate: reason why predictions have no certificate.
-        detector: threshold of a detector, and the validation figures that chose it.
-        metrics: flat metric names and their values; None where a value is not a finite number.
-        seconds: duration of each finished stage; stages without a duration have not ended.
-        about: subject of the numbers of each stage: weights, rows and settings of the evaluation.
-        versions: program and libraries that wrote it last.
-    """
+    """Content of `results.json`."""
 
     run: str
-    method: str
+    method: str  # class of the module
     corpus: str
     seed: int
-    positive: NotRequired[str]
-    no_certificate: NotRequired[str]
+    positive: NotRequired[str]  # class of the metric `f1`, if it is about one class
+    no_certificate: NotRequired[str]  # reason why predictions have no certificate
+    # Threshold of a detector, and the validation figures that chose it.
     detector: NotRequired[dict[str, Any]]
-    metrics: dict[str, float | None]
-    seconds: dict[str, float]
+    metrics: dict[str, float | None]  # by their flat names; None where not finite
+    seconds: dict[str, float]  # duration of each finished stage; others have not ended
+    # Subject of the numbers of each stage: weights, rows and settings of the evaluation.
     about: NotRequired[dict[str, dict[str, Any]]]
-    versions: dict[str, str]
+    versions: dict[str, str]  # program and libraries that wrote it last
 
 
 class StageWeights(TypedDict, total=False):
-    """The entry of `about` that names the weights of a stage; it may have more keys.
-
-    Attributes:
-        checkpoint: SHA-256 of their file.
-        file: its name.
-        epoch: epoch in which they were saved.
-        step: optimiser steps before they were saved.
-        training_ended: True if their training has ended.
-    """
+    """The entry of `about` with the fields of `weights.Weights`; it may have more keys."""
 
     checkpoint: str | None
     file: str

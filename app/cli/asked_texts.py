@@ -24,12 +24,9 @@ Item = TypeVar("Item")
 
 
 class NumberedText(NamedTuple):
-    """A text to predict.
+    """A text to predict, with its first line in the file or stream (Parquet: the row).
 
-    Attributes:
-        text: the text or pair.
-        line: its first line in the file or stream (Parquet: the row), counted from 1; None for a
-            text of the command line.
+    Lines count from 1; None for a text of the command line.
     """
 
     text: Text

@@ -88,17 +88,11 @@ def _regression(words: Sequence[str]) -> list[str]:
 
 
 class UserData(NamedTuple):
-    """The files of a user that a command line names.
+    """The files of a user that a command line names."""
 
-    Attributes:
-        table: the way to read them.
-        files: their paths by split.
-        settings: all settings of the corpus, by name.
-    """
-
-    table: TextTable
+    table: TextTable  # the way to read them
     files: Mapping[Split, Path]
-    settings: Mapping[str, str]
+    settings: Mapping[str, str]  # all of the corpus, by name
 
 
 def find_user_data(words: Sequence[str]) -> UserData | None:

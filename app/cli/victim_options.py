@@ -150,21 +150,15 @@ def split_names(option: str | None) -> list[str] | None:
 
 
 class MeasuredModel(NamedTuple):
-    """A model with the folder of its outcomes.
-
-    Attributes:
-        named: the model.
-        files: the run, or the folder of a victim.
-        about: weights of a run, or name and front end of a victim: a part of the subject.
-        identity: entries of `results.json` that identify it; a victim has no corpus of its own.
-        module: the module of a run; None of a victim.
-    """
+    """A model with the folder of its outcomes: the run, or the folder of a victim."""
 
     named: NamedVictim
     files: RunDirectory
+    # Weights of a run, or name and front end of a victim: a part of the subject.
     about: dict[str, Any]
+    # Entries of `results.json` that identify it; a victim has no corpus of its own.
     identity: dict[str, Any]
-    module: TaskModule | None
+    module: TaskModule | None  # None of a victim
 
     def measure(self, measurement: Measurement[Any], data: str) -> Measured:
         """Measure the model on data of this name, and file the outcome."""

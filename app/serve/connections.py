@@ -25,14 +25,10 @@ class Connection(H11Protocol):
     uvicorn waits forever for the head of a first request, and a single byte cancels its deadline
     for the next one. Here an idle connection has `head_seconds` to send the full head of a request;
     then the response has `response_seconds`, also for a client that reads nothing.
-
-    Attributes:
-        limits: see `ServeLimits`.
-        since: time of the event loop at which the present state began.
     """
 
     limits = ServeLimits()
-    since = 0.0
+    since = 0.0  # time of the event loop at which the present state began
     _deadline: asyncio.TimerHandle | None = None
     _request: RequestResponseCycle | None = None
 
