@@ -17,16 +17,10 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file atomically: no crash, full disk or reader ever sees half of it.
-
-    Args:
-        path: the file to create or replace.
-
-    Yields:
-        A binary stream to write to.
+    """Yield a stream that replaces a file: no crash, full disk or reader ever sees half of it.
 
     Raises:
-        OSError: the file cannot be written; the file at `path` is unchanged.
+        OSError: the file cannot be written; the one at `path` is unchanged.
     """
     # In the same directory: a rename across file systems would be a copy, which is not atomic.
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -88,11 +82,9 @@ def keep(path: Path, name: Path) -> None:
 
 
 def sweep(directory: Path, *, older_than: float = 0.0) -> None:
-    """Delete the unfinished files of killed processes.
+    """Delete unfinished files of killed processes that have not changed for so many seconds.
 
-    Args:
-        directory: their directory; no other process may write there.
-        older_than: keep files that changed within this number of seconds.
+    Younger ones may be those of another process that writes there.
     """
     now = time.time()
     for part in directory.glob(".*.part"):

@@ -83,19 +83,11 @@ def merge(
     seconds: float,
     subject: Mapping[str, Any] | None = None,
 ) -> Results:
-    """Add the numbers of one finished stage to the file, in one step.
+    """Add the numbers of one finished stage, a `Stage` or `attack/NAME`, in one step.
 
     The former numbers of the stage are dropped: they may be about other settings, and an
-    unreliable figure has another name.
-
-    Args:
-        path: the `results.json`.
-        stage: name of the stage: a `Stage`, or `attack/NAME`.
-        identity: `run`, `method`, `corpus` and `seed`; `positive`, `no_certificate` and
-            `detector`, if any.
-        metrics: its metrics.
-        seconds: its duration.
-        subject: the subject of the numbers: weights, rows and settings.
+    unreliable figure has another name. `identity` has `run`, `method`, `corpus` and `seed`;
+    `positive`, `no_certificate` and `detector`, if any; `subject` weights, rows and settings.
 
     Raises:
         OSError: the file cannot be locked or written; it is unchanged then.
@@ -169,10 +161,7 @@ def foreign_subjects(
 ) -> list[dict[str, Any]]:
     """Return the subjects of the stages about other weights, or other rows of the same splits.
 
-    Args:
-        results: the numbers of a run.
-        checkpoint: SHA-256 of the weights; None compares rows only.
-        rows: digest of the rows of some splits.
+    Without `checkpoint`, the SHA-256 of the weights, only the digests of `rows` are compared.
     """
     now = {name: v for name, v in {"checkpoint": checkpoint, **rows}.items() if v is not None}
 

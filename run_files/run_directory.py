@@ -161,13 +161,10 @@ class RunDirectory:
         return [*files, self.results_path] if stages else files
 
     def set_aside(self, label: str, *, only: str | None = None) -> None:
-        """Move the files of evaluations to a folder in `others/`; the figures of the fit stay.
+        """Move the files of evaluations, or `only` one, to a folder in `others/`.
 
-        Nothing is ever deleted or overwritten.
-
-        Args:
-            label: name of the folder; if it exists, a number is appended.
-            only: name of the only file to move; all files if None.
+        The figures of the fit stay. Nothing is ever deleted or overwritten: if the folder exists, a
+        number is appended to its name.
         """
         if not self.measured():
             return

@@ -96,10 +96,9 @@ class UserData(NamedTuple):
 
 
 def find_user_data(words: Sequence[str]) -> UserData | None:
-    """Return the files of `--data TextFiles`; None for other corpora, or without a training file.
+    """Return the files of `--data TextFiles` in the words of `file_words`.
 
-    Args:
-        words: of `file_words`.
+    None for other corpora, or without a training file.
 
     Raises:
         ValueError: a wrong separator or encoding.

@@ -100,10 +100,7 @@ def entry(args: Sequence[str] | None = None) -> int:
 
     0 done, 1 an error (one line on standard error; with `--debug` where it came from), 2 a wrong
     command line, 130 stopped by Ctrl-C, 141 standard output is a pipe that its reader has closed,
-    143 stopped by SIGTERM.
-
-    Args:
-        args: the command line without the program's name; that of the process if None.
+    143 stopped by SIGTERM. The command line is that of the process if None.
     """
     argv = list(sys.argv[1:] if args is None else args)
     if argv in ([], ["--help"], ["-h"], ["--version"]):

@@ -98,11 +98,7 @@ _PARSERS: dict[str | None, dict[str, Any]] = {}
 
 
 class RobustCLI(LightningCLI):
-    """`train`, `fit`, `test`, `certify`, `attack` and so on, with any method on any corpus.
-
-    Args:
-        args: the command line; that of the process if None.
-    """
+    """`train`, `fit`, `test`, `certify`, `attack` and so on, with any method on any corpus."""
 
     def __init__(self, args: Sequence[str] | None = None) -> None:
         self.argv = list(sys.argv[1:] if args is None else args)

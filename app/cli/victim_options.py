@@ -108,14 +108,10 @@ def victim_of(
     answers: str = "answers",
     any_task: bool = False,
 ) -> NamedVictim:
-    """Make the victim that the options name.
+    """Make the victim that the options name; with `any_task` also models of other tasks.
 
-    Args:
-        args: the options.
-        out: folder of its files; None: the responses of a service stay in memory.
-        batch_size: texts per forward pass; that of the options if None.
-        answers: name of the file with the responses of a service; only one process may write it.
-        any_task: True to take models other than classifiers as well.
+    The responses of a service are in a file `answers` of the folder `out`, which only one process
+    may write; in memory if that is None.
     """
     named = named_victim(
         args.victim,

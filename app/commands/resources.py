@@ -176,11 +176,7 @@ class DownloadError(RuntimeError):
 def fetch(url: str, path: Path, *, sha256: str | None, size: int | None = None) -> Path:
     """Download a file and return its path; a copy with the right checksum is kept.
 
-    Args:
-        url: address; https, file, or http on this machine.
-        path: path of the copy.
-        sha256: its checksum; None: not compared.
-        size: most bytes that it may have; None: no bound.
+    The address is https, file, or http on this machine. The file has at most `size` bytes.
 
     Raises:
         DownloadError: the server does not send it, or sends another file.
