@@ -12,7 +12,7 @@ from typing import IO, Any
 import yaml
 
 from run_files import atomic
-from run_files.results import Results, Stage, only_fit
+from run_files.results import Results, only_fit
 from run_files.results import read as read_results
 from run_files.results import write as write_results
 from text.bounded_files import DataError, read_text, read_yaml
@@ -201,7 +201,7 @@ class RunDirectory:
         """Return the numbers of the finished stages; None if there are none."""
         return read_results(self.results_path)
 
-    def finished(self, stage: Stage) -> bool:
+    def finished(self, stage: str) -> bool:
         """Return True if a stage has ended."""
         results = self.results()
         return results is not None and stage in results["seconds"]
