@@ -1,6 +1,5 @@
 """One record per sample from all processes: written immediately, merged at the end."""
 
-import fcntl
 import logging
 import os
 import time
@@ -13,6 +12,7 @@ from typing import IO, Any
 from attacks.json_lines import append, cut_lines, open_lines, read_lines
 from run_files import atomic
 from run_files.distributed import Meeting, Team, gather, gather_parts
+from text.file_lock import take
 from text.subjects import Difference, Subject, as_stored, differences, joined
 
 log = logging.getLogger(__name__)
@@ -202,13 +202,10 @@ class Records:
                 lock = path.open("wb")
             except FileNotFoundError:  # another process has just deleted the folder
                 continue
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.close()
-                return False
-            except OSError:  # a file system without locks
-                pass
+            with suppress(OSError):  # a file system without locks
+                if not take(lock):
+                    lock.close()
+                    return False
             # Its former owner may have deleted the file before this lock: then lock a new one.
             if path.is_file() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):
                 self._lock = lock
