@@ -90,11 +90,11 @@ class Connection(H11Protocol):
         self._deadline = self.loop.call_later(seconds, self.transport.abort)
 
 
-def server_config(app: ASGIApp, limits: ServeLimits, *, port: int = 0) -> uvicorn.Config:
-    """Return the settings of uvicorn; `port` is for a server that gets no socket."""
+def server_config(app: ASGIApp, limits: ServeLimits) -> uvicorn.Config:
+    """Return the settings of uvicorn."""
     return uvicorn.Config(
         app,
-        port=port,
+        port=0,  # any, of a server that gets no socket
         # A class, as uvicorn makes the connections and passes nothing of ours.
         http=type("LimitedConnection", (Connection,), {"limits": limits}),
         ws="none",
