@@ -113,7 +113,13 @@ class Model:
             ValueError: the model has no certificate against this.
         """
         read = _as_texts(texts)
-        module = self._require_module("certify")
+        module = self.module
+        if module is None:
+            msg = (
+                f"got {self.name}, a classifier of transformers, to certify, expected a run of "
+                "ours; `certify --victim` lists the inputs of such a model"
+            )
+            raise ValueError(msg)
         if against is None:
             folder = None if resources is None else str(resources)
             certifiers = ThreatCertifiers.of_model(module, None, SETS, folder)
@@ -157,15 +163,6 @@ class Model:
         else:
             certifier = module.listed_certifier(threat, limit)
         return ThreatCertifiers(module, [(threat, certifier)], ks=ks)
-
-    def _require_module(self, action: str) -> TaskModule:
-        if self.module is None:
-            msg = (
-                f"got {self.name}, a classifier of transformers, to {action}, expected a run of "
-                "ours; `certify --victim` lists the inputs of such a model"
-            )
-            raise ValueError(msg)
-        return self.module
 
     def _record(self, text: Text, probabilities: Tensor) -> Record:
         """Return the prediction of a classifier of `transformers`."""

@@ -129,10 +129,11 @@ def check_user_data(words: Sequence[str]) -> None:
     """
     if (data := find_user_data(file_words(words))) is None:
         return
+    least = data.settings.get("min_rows_per_class", "")
     problems = data.table.problems(
         data.files,
         on_bad_row="skip" if data.settings.get("on_bad_row") == "skip" else "stop",
-        min_rows_per_class=_number(data.settings.get("min_rows_per_class"), 2),
+        min_rows_per_class=int(least) if least.isdecimal() else 2,
         corpus=data.settings.get("name", "text_files"),
     )
     if problems:
@@ -140,7 +141,3 @@ def check_user_data(words: Sequence[str]) -> None:
         if all(map(kind_of, data.files.values())):
             problems.append(f"`python -m steadfast inspect {paths}` lists all about the data")
         raise DataError("\n".join(problems))
-
-
-def _number(value: str | None, default: int) -> int:
-    return int(value) if value is not None and value.isdecimal() else default
