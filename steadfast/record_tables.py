@@ -34,11 +34,7 @@ _STYLE = 'style="text-align:left;vertical-align:top;max-width:40em"'
 
 
 class RecordTable(Sequence[Record]):
-    """Records of one measurement, one for each text, in the order of the texts.
-
-    Args:
-        records: the records.
-    """
+    """Records of one measurement, one for each text, in the order of the texts."""
 
     shown: ClassVar[tuple[str, ...]] = ()
     """Fields that a table for people has."""
@@ -158,9 +154,6 @@ class PredictionTable(RecordTable):
 class AttackTable(RecordTable):
     """Attacked texts; the fields of a record are those of `attacks.outcome.AttackRecord`.
 
-    Args:
-        outcome: the attack.
-
     Attributes:
         name: of the attack.
         summary: its figures, with intervals.
@@ -189,9 +182,6 @@ class AttackTable(RecordTable):
 
 class RunAttackTable(RecordTable):
     """Attacks of a run: a record for each text and attack, with the name of the attack.
-
-    Args:
-        outcomes: the attacks.
 
     Attributes:
         names: of the attacks.

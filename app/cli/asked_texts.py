@@ -24,13 +24,10 @@ Item = TypeVar("Item")
 
 
 class NumberedText(NamedTuple):
-    """A text to predict, with its first line in the file or stream (Parquet: the row).
-
-    Lines count from 1; None for a text of the command line.
-    """
+    """A text to predict, with its first line in the file or stream (Parquet: the row)."""
 
     text: Text
-    line: int | None = None
+    line: int | None = None  # counted from 1; None for a text of the command line
 
 
 def add_texts(parser: argparse.ArgumentParser) -> None:

@@ -89,15 +89,12 @@ def train_robust(args: argparse.Namespace) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Recipe:
-    """The trainings and measurements of one command, whose chosen model is in `run`.
-
-    `data` are the words of the command line that name the corpus, `sets` the perturbation sets.
-    """
+    """The trainings and measurements of one command."""
 
     args: argparse.Namespace
-    run: RunDirectory
-    data: Sequence[str]
-    sets: str
+    run: RunDirectory  # of the chosen model
+    data: Sequence[str]  # words of the command line that name the corpus
+    sets: str  # of perturbations
     corpus: TextDataModule
 
     def _begin(self, run: RunDirectory, config: str, **more: Any) -> Ledger:
