@@ -43,7 +43,9 @@ def _not_written(path: Path, error: OSError) -> OSError:
     # Not its temporary name, of which a user knows nothing.
     state = "what was there before is unchanged" if path.exists() else "nothing was written"
     if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
-        return OSError(f"could not write {path}: {_obstacle(path)}; {state}; give another path")
+        file = file_above(path)
+        obstacle = "it is a folder" if file is None else f"{file} is a file, expected a folder"
+        return OSError(f"could not write {path}: {obstacle}; {state}; give another path")
     return OSError(
         f"could not write {path}: {error.strerror or error}; {state}; "
         "make room or correct the permissions, then give the same command again"
@@ -53,11 +55,6 @@ def _not_written(path: Path, error: OSError) -> OSError:
 def file_above(path: Path) -> Path | None:
     """Return the file below which nothing can be written at a path; None if there is none."""
     return next((parent for parent in path.parents if parent.is_file()), None)
-
-
-def _obstacle(path: Path) -> str:
-    file = file_above(path)
-    return "it is a folder" if file is None else f"{file} is a file, expected a folder"
 
 
 def keep(path: Path, name: Path) -> None:
