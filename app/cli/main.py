@@ -418,14 +418,11 @@ class _ToStderr(logging.Handler):
         _say(self.format(record))
 
 
-class _NoTips(logging.Filter):
-    """Drops Lightning's recommendations of products, and what it does anyway."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
-        return not message.startswith(_MESSAGES) and (
-            "litlogger" not in message and "litmodels" not in message
-        )
+def _is_useful(record: logging.LogRecord) -> bool:
+    """Return False for Lightning's recommendations of products, and what it does anyway."""
+    message = record.getMessage()
+    tip = "litlogger" in message or "litmodels" in message
+    return not tip and not message.startswith(_MESSAGES)
 
 
 def _quieten(*, debug: bool) -> None:
@@ -436,7 +433,7 @@ def _quieten(*, debug: bool) -> None:
         warnings.filterwarnings("ignore", pattern)
     for name in _LIGHTNING_LOGS:
         logger = logging.getLogger(name)
-        logger.filters = [] if debug else [_NoTips()]
+        logger.filters = [] if debug else [_is_useful]
     for package in PACKAGES:
         logger = logging.getLogger(real_name(package))
         logger.setLevel(logging.INFO if first_process() else logging.ERROR)
