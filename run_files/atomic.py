@@ -17,16 +17,10 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file atomically: no crash, full disk or reader ever sees half of it.
-
-    Args:
-        path: the file to create or replace.
-
-    Yields:
-        A binary stream to write to.
+    """Yield a stream that replaces a file: no crash, full disk or reader ever sees half of it.
 
     Raises:
-        OSError: the file cannot be written; the file at `path` is unchanged.
+        OSError: the file cannot be written; the one at `path` is unchanged.
     """
     # In the same directory: a rename across file systems would be a copy, which is not atomic.
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -49,7 +43,9 @@ def _not_written(path: Path, error: OSError) -> OSError:
     # Not its temporary name, of which a user knows nothing.
     state = "what was there before is unchanged" if path.exists() else "nothing was written"
     if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
-        return OSError(f"could not write {path}: {_obstacle(path)}; {state}; give another path")
+        file = file_above(path)
+        obstacle = "it is a folder" if file is None else f"{file} is a file, expected a folder"
+        return OSError(f"could not write {path}: {obstacle}; {state}; give another path")
     return OSError(
         f"could not write {path}: {error.strerror or error}; {state}; "
         "make room or correct the permissions, then give the same command again"
@@ -59,11 +55,6 @@ def _not_written(path: Path, error: OSError) -> OSError:
 def file_above(path: Path) -> Path | None:
     """Return the file below which nothing can be written at a path; None if there is none."""
     return next((parent for parent in path.parents if parent.is_file()), None)
-
-
-def _obstacle(path: Path) -> str:
-    file = file_above(path)
-    return "it is a folder" if file is None else f"{file} is a file, expected a folder"
 
 
 def keep(path: Path, name: Path) -> None:
@@ -88,11 +79,9 @@ def keep(path: Path, name: Path) -> None:
 
 
 def sweep(directory: Path, *, older_than: float = 0.0) -> None:
-    """Delete the unfinished files of killed processes.
+    """Delete unfinished files of killed processes that have not changed for so many seconds.
 
-    Args:
-        directory: their directory; no other process may write there.
-        older_than: keep files that changed within this number of seconds.
+    Younger ones may be those of another process that writes there.
     """
     now = time.time()
     for part in directory.glob(".*.part"):

@@ -10,23 +10,14 @@ CertifyStage = Literal[
 
 @dataclass(frozen=True)
 class BoundFigures:
-    """The figures of one bound.
+    """The figures of one bound."""
 
-    Attributes:
-        bound: value of `--bound`.
-        stage: name in `results.json`, and of the metrics.
-        file: file in the run directory, with a certificate per text.
-        by: suffix of the name of a figure.
-        proven: True if a theorem proves the figures; others are never called certified.
-        lipschitz: True for a radius around the full text, by a Lipschitz constant.
-    """
-
-    bound: str
-    stage: CertifyStage
-    file: str
-    by: str = ""
-    proven: bool = True
-    lipschitz: bool = True
+    bound: str  # value of `--bound`
+    stage: CertifyStage  # name in `results.json`, and of the metrics
+    file: str  # in the run directory, with a certificate per text
+    by: str = ""  # suffix of the name of a figure
+    proven: bool = True  # False without a theorem: the figures are never called certified
+    lipschitz: bool = True  # True for a radius around the full text, by a Lipschitz constant
 
     @property
     def certified(self) -> str:

@@ -16,17 +16,10 @@ def find_checkpoint(
     *,
     begins: bool = False,
 ) -> tuple[RunDirectory | None, Path]:
-    """Find the run and the checkpoint of an evaluation.
+    """Return the run and the checkpoint of an evaluation, by `--run` and `--ckpt_path`.
 
-    Args:
-        command: name of the command, for messages.
-        runs: the directory of all runs.
-        name: the value of `--run`.
-        ckpt_path: the value of `--ckpt_path`.
-        begins: True if a new name with a checkpoint begins a run.
-
-    Returns:
-        The run, and the checkpoint. The run is None for a checkpoint outside of runs.
+    The run is None for a checkpoint outside of runs. With `begins`, a new name and a checkpoint
+    begin a run.
 
     Raises:
         FileNotFoundError: the run does not exist.

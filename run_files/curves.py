@@ -6,14 +6,7 @@ from run_files.run_directory import RunDirectory
 
 
 def read_curve(run: RunDirectory, name: str) -> dict[str, Any]:
-    """Read a metric that was logged during training.
-
-    Args:
-        run: the run.
-        name: name of the metric, for example `train/loss`.
-
-    Returns:
-        `steps` in rising order, and the `values` at these steps.
+    """Return `steps` and `values` of a logged metric, such as `train/loss`, in rising order.
 
     Raises:
         ValueError: the run has not logged this metric.

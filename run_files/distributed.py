@@ -65,12 +65,8 @@ class Meeting:
     """A barrier for processes whose work takes different times.
 
     A collective of torch fails when a process waits longer than the timeout of the process group,
-    even if the others work. Here only time without progress counts.
-
-    Args:
-        trainer: the trainer; each of its processes makes the meeting.
-        patience: seconds without progress after which another process counts as lost; None: the
-            timeout of the process group.
+    even if the others work. Here only time without progress counts: after `patience` seconds, by
+    default the timeout of the process group, another process is lost. Each one makes the meeting.
     """
 
     def __init__(self, trainer: Team, *, patience: float | None = None) -> None:

@@ -19,11 +19,7 @@ Record = dict[str, Any]
 
 
 class Ledger:
-    """The entry of one outcome: `NAME.json` next to its records `NAME.jsonl`.
-
-    Args:
-        records: file of the records.
-    """
+    """The entry of one outcome: `NAME.json` next to its records `NAME.jsonl`."""
 
     def __init__(self, records: Path) -> None:
         self.records_path = records
@@ -37,9 +33,7 @@ class Ledger:
     def problem(self, subject: Subject, elsewhere: str) -> str | None:
         """Return the reason why an outcome cannot be filed here; None if it can.
 
-        Args:
-            subject: its subject; stored names that it lacks are not compared.
-            elsewhere: advice how to file it elsewhere.
+        Stored names that the subject lacks are not compared; `elsewhere` is the advice where to.
         """
         advice = f"{elsewhere}, or delete {self.path.with_suffix('')}.*"
         if not self.path.is_file():
@@ -108,14 +102,10 @@ class Ledger:
         samples: int | None = None,
         **extra: Any,
     ) -> None:
-        """Write the complete entry.
+        """Write the complete entry; further parts are for `extra`.
 
-        Args:
-            subject: of the outcome.
-            seconds: working time of all starts.
-            summary: its figures; None before the end.
-            samples: number of its records; None before the end.
-            extra: further parts, see `extra`.
+        `seconds` is the working time of all starts. Summary and number of samples are None before
+        the end.
         """
         content = {"about": subject, "seconds": round(seconds, 3), "summary": summary, **extra}
         if samples is not None:

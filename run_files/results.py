@@ -24,45 +24,25 @@ _COMBINED = ("attack/mean_", "attack/worst_")
 
 
 class Results(TypedDict):
-    """Content of `results.json`.
-
-    Attributes:
-        run: name of the run.
-        method: class of the module.
-        corpus: name of the corpus.
-        seed: seed of the run.
-        positive: class of the metric `f1`, if it is about one class.
-        no_certificate: reason why predictions have no certificate.
-        detector: threshold of a detector, and the validation figures that chose it.
-        metrics: flat metric names and their values; None where a value is not a finite number.
-        seconds: duration of each finished stage; stages without a duration have not ended.
-        about: subject of the numbers of each stage: weights, rows and settings of the evaluation.
-        versions: program and libraries that wrote it last.
-    """
+    """Content of `results.json`."""
 
     run: str
-    method: str
+    method: str  # class of the module
     corpus: str
     seed: int
-    positive: NotRequired[str]
-    no_certificate: NotRequired[str]
+    positive: NotRequired[str]  # class of the metric `f1`, if it is about one class
+    no_certificate: NotRequired[str]  # reason why predictions have no certificate
+    # Threshold of a detector, and the validation figures that chose it.
     detector: NotRequired[dict[str, Any]]
-    metrics: dict[str, float | None]
-    seconds: dict[str, float]
+    metrics: dict[str, float | None]  # by their flat names; None where not finite
+    seconds: dict[str, float]  # duration of each finished stage; others have not ended
+    # Subject of the numbers of each stage: weights, rows and settings of the evaluation.
     about: NotRequired[dict[str, dict[str, Any]]]
-    versions: dict[str, str]
+    versions: dict[str, str]  # program and libraries that wrote it last
 
 
 class StageWeights(TypedDict, total=False):
-    """The entry of `about` that names the weights of a stage; it may have more keys.
-
-    Attributes:
-        checkpoint: SHA-256 of their file.
-        file: its name.
-        epoch: epoch in which they were saved.
-        step: optimiser steps before they were saved.
-        training_ended: True if their training has ended.
-    """
+    """The entry of `about` with the fields of `weights.Weights`; it may have more keys."""
 
     checkpoint: str | None
     file: str
@@ -103,19 +83,11 @@ def merge(
     seconds: float,
     subject: Mapping[str, Any] | None = None,
 ) -> Results:
-    """Add the numbers of one finished stage to the file, in one step.
+    """Add the numbers of one finished stage, a `Stage` or `attack/NAME`, in one step.
 
     The former numbers of the stage are dropped: they may be about other settings, and an
-    unreliable figure has another name.
-
-    Args:
-        path: the `results.json`.
-        stage: name of the stage: a `Stage`, or `attack/NAME`.
-        identity: `run`, `method`, `corpus` and `seed`; `positive`, `no_certificate` and
-            `detector`, if any.
-        metrics: its metrics.
-        seconds: its duration.
-        subject: the subject of the numbers: weights, rows and settings.
+    unreliable figure has another name. `identity` has `run`, `method`, `corpus` and `seed`;
+    `positive`, `no_certificate` and `detector`, if any; `subject` weights, rows and settings.
 
     Raises:
         OSError: the file cannot be locked or written; it is unchanged then.
@@ -189,10 +161,7 @@ def foreign_subjects(
 ) -> list[dict[str, Any]]:
     """Return the subjects of the stages about other weights, or other rows of the same splits.
 
-    Args:
-        results: the numbers of a run.
-        checkpoint: SHA-256 of the weights; None compares rows only.
-        rows: digest of the rows of some splits.
+    Without `checkpoint`, the SHA-256 of the weights, only the digests of `rows` are compared.
     """
     now = {name: v for name, v in {"checkpoint": checkpoint, **rows}.items() if v is not None}
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 import yaml
 
 from run_files import atomic
-from run_files.results import Results, Stage, only_fit
+from run_files.results import Results, only_fit
 from run_files.results import read as read_results
 from run_files.results import write as write_results
 from text.bounded_files import DataError, read_text, read_yaml
@@ -58,38 +58,24 @@ class RunDirectory:
     TensorBoard's event files, `metrics.csv` and the outcomes of evaluations: `results.json`,
     `certificates.jsonl` and so on. These outcomes are about the chosen checkpoint; outcomes about
     other weights are in `others/`, with a folder for each.
-
-    Args:
-        path: the directory; its last part is the name of the run.
-
-    Attributes:
-        config_path: the settings of the run; it exists from the start of the run.
-        checkpoints: directory of the checkpoints.
-        best: weights with the best validation metric.
-        last: state to resume from.
-        previous: the state before `last`.
-        source_path: SHA-256 and path of the checkpoint, if an evaluation has created the run.
-        start_path: SHA-256 and path of the checkpoint of another run that the training began with.
-        metrics_path: metrics of the training, step by step.
-        results_path: numbers of the finished stages.
-        backbone: folder of the encoder, for a pre-training run.
-        predictions: one prediction per sample.
-        detection: false alarms and recall of a detector at many thresholds, on the test split.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.config_path = path / "config.yaml"
+        self.path = path  # its last part is the name of the run
+        self.config_path = path / "config.yaml"  # exists from the start of the run
         self.checkpoints = path / "checkpoints"
-        self.best = self.checkpoints / "best.ckpt"
-        self.last = self.checkpoints / "last.ckpt"
-        self.previous = self.checkpoints / "previous.ckpt"
+        self.best = self.checkpoints / "best.ckpt"  # weights with the best validation metric
+        self.last = self.checkpoints / "last.ckpt"  # state to resume from
+        self.previous = self.checkpoints / "previous.ckpt"  # the state before `last`
+        # SHA-256 and path of the checkpoint, if an evaluation has created the run.
         self.source_path = path / "checkpoint.sha256"
+        # SHA-256 and path of the checkpoint of another run that the training began with.
         self.start_path = path / "start.sha256"
-        self.metrics_path = path / "metrics.csv"
-        self.results_path = path / "results.json"
-        self.backbone = path / "backbone"
-        self.predictions = path / "predictions.jsonl"
+        self.metrics_path = path / "metrics.csv"  # of the training, step by step
+        self.results_path = path / "results.json"  # numbers of the finished stages
+        self.backbone = path / "backbone"  # folder of the encoder, for a pre-training run
+        self.predictions = path / "predictions.jsonl"  # one per sample
+        # False alarms and recall of a detector at many thresholds, on the test split.
         self.detection = path / "detection.json"
         self._lock: IO[bytes] | None = None
 
@@ -175,13 +161,10 @@ class RunDirectory:
         return [*files, self.results_path] if stages else files
 
     def set_aside(self, label: str, *, only: str | None = None) -> None:
-        """Move the files of evaluations to a folder in `others/`; the figures of the fit stay.
+        """Move the files of evaluations, or `only` one, to a folder in `others/`.
 
-        Nothing is ever deleted or overwritten.
-
-        Args:
-            label: name of the folder; if it exists, a number is appended.
-            only: name of the only file to move; all files if None.
+        The figures of the fit stay. Nothing is ever deleted or overwritten: if the folder exists, a
+        number is appended to its name.
         """
         if not self.measured():
             return
@@ -218,7 +201,7 @@ class RunDirectory:
         """Return the numbers of the finished stages; None if there are none."""
         return read_results(self.results_path)
 
-    def finished(self, stage: Stage) -> bool:
+    def finished(self, stage: str) -> bool:
         """Return True if a stage has ended."""
         results = self.results()
         return results is not None and stage in results["seconds"]

@@ -1,6 +1,5 @@
 """One record per sample from all processes: written immediately, merged at the end."""
 
-import fcntl
 import logging
 import os
 import time
@@ -13,6 +12,7 @@ from typing import IO, Any
 from attacks.json_lines import append, cut_lines, open_lines, read_lines
 from run_files import atomic
 from run_files.distributed import Meeting, Team, gather, gather_parts
+from text.file_lock import take
 from text.subjects import Difference, Subject, as_stored, differences, joined
 
 log = logging.getLogger(__name__)
@@ -37,14 +37,8 @@ class Records:
     Machines need not share a disk: records travel through the process group, and each process reads
     the parts that it can see.
 
-    Args:
-        path: the outcome; None keeps all records in memory.
-        stamp: fields that are added to each line of the outcome.
-        class_names: names that are added to the indices of classes; those of the trainer's module
-            if None.
-
-    Attributes:
-        seconds: working time of former starts, for the slowest process.
+    `path` is the outcome; None keeps all records in memory. Each line of it gets the fields of
+    `stamp`, and names of classes next to their indices: by default those of the trainer's module.
     """
 
     def __init__(
@@ -56,7 +50,7 @@ class Records:
     ) -> None:
         self.path = path
         self._class_names = class_names
-        self.seconds = 0.0
+        self.seconds = 0.0  # working time of former starts, for the slowest process
         self._stamp = dict(stamp or {})
         self._subject: Any = None
         self._began = 0.0
@@ -75,17 +69,10 @@ class Records:
     def begin(
         self, trainer: Team, *, subject: Subject | None = None, elsewhere: str | None = None
     ) -> frozenset[int]:
-        """Start, on all processes together.
+        """Start, on all processes together; return the samples with records of former starts.
 
-        Args:
-            trainer: the processes.
-            subject: all that the records depend on: checkpoint, samples, settings. None: former
-                records are not used.
-            elsewhere: advice to the user if the parts are about another subject; None deletes these
-                parts.
-
-        Returns:
-            The samples with records of former starts, the same on all processes.
+        The records depend on `subject`: checkpoint, samples, settings; with None, former ones are
+        not used. Parts about another one are deleted, or refused with the advice `elsewhere`.
 
         Raises:
             ValueError: another program writes the same records, or the parts are about another
@@ -152,10 +139,9 @@ class Records:
             self._meeting.progress()
 
     def merge(self) -> list[Record]:
-        """Write the outcome, on all processes together; the parts stay until `discard`.
+        """Write the outcome, and return all records by sample, on all processes together.
 
-        Returns:
-            All records, sorted by sample, on every process.
+        The parts stay until `discard`.
 
         Raises:
             LostRankError: another process has made no progress for too long.
@@ -216,13 +202,10 @@ class Records:
                 lock = path.open("wb")
             except FileNotFoundError:  # another process has just deleted the folder
                 continue
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.close()
-                return False
-            except OSError:  # a file system without locks
-                pass
+            with suppress(OSError):  # a file system without locks
+                if not take(lock):
+                    lock.close()
+                    return False
             # Its former owner may have deleted the file before this lock: then lock a new one.
             if path.is_file() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):
                 self._lock = lock

@@ -9,18 +9,11 @@ _TOPS = {"macro_f1": 1.0, "f1": 1.0, "ece": 1.0, "brier": 2.0}
 
 
 def score_interval(metrics: Mapping[str, float | None], name: str) -> IntervalEstimate | None:
-    """Return a score of `test` with its 95 % interval over the texts.
+    """Return a score `test/NAME` of `results.json` with its 95 % interval over the texts.
 
     F1 and calibration have a standard error among the metrics. The area under the ROC curve has
     that of Hanley and McNeil (1982), the average precision the interval of a share of the positive
-    texts (Boyd et al., 2013).
-
-    Args:
-        metrics: flat names and numbers, as in `results.json`.
-        name: without `test/`.
-
-    Returns:
-        None for scores without such an interval, and for an older `test`.
+    texts (Boyd et al., 2013). None for scores without such an interval, and for an older `test`.
     """
     value, error, samples, positives, negatives = (
         metrics.get(f"test/{key}")

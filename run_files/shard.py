@@ -12,15 +12,10 @@ _FORM = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 @dataclass(frozen=True)
 class Shard:
-    """One part of a job.
+    """One part of a job."""
 
-    Attributes:
-        index: its number, from 1.
-        count: number of parts.
-    """
-
-    index: int
-    count: int
+    index: int  # from 1
+    count: int  # number of parts
 
     @classmethod
     def of(cls, text: str) -> Self:

@@ -15,11 +15,8 @@ def settings_file(path_or_name: str, *, folder: str = "") -> Path:
     """Return the file of a path or of the name of a shipped file.
 
     An existing file has priority. Otherwise `olsa/sst2`, `olsa/sst2.yaml` and
-    `configs/olsa/sst2.yaml` all name the shipped `olsa/sst2.yaml`.
-
-    Args:
-        path_or_name: the path or the name.
-        folder: folder of the shipped files, for example `studies`; empty for settings of runs.
+    `configs/olsa/sst2.yaml` all name the shipped `olsa/sst2.yaml`. The `folder` of other settings
+    than those of runs is, for example, `studies`.
 
     Raises:
         ValueError: neither exists; the message names shipped files with similar names.

@@ -131,9 +131,7 @@ def notes(results: Results) -> str:
 def table(results: Results, *, void: bool = False) -> str:
     """Return the results of a run as aligned text.
 
-    Args:
-        results: content of `results.json`.
-        void: whether radii and accuracy under attack mean nothing, as the model has collapsed.
+    With `void`, radii and accuracy under attack mean nothing, as the model has collapsed.
     """
     metrics, seconds = results["metrics"], results["seconds"]
     epsilon = metrics.get("test/pgd_epsilon")

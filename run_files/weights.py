@@ -19,21 +19,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights that an evaluation measures.
+    """The weights that an evaluation measures."""
 
-    Attributes:
-        checkpoint: SHA-256 of their file.
-        file: name of the file.
-        epoch: the epoch in which they were saved, counted from 1.
-        step: optimiser steps before they were saved.
-        training_ended: True if their training has ended; None outside of a run.
-    """
-
-    checkpoint: str
-    file: str
-    epoch: int
-    step: int
-    training_ended: bool | None
+    checkpoint: str  # SHA-256 of their file
+    file: str  # name of the file
+    epoch: int  # in which they were saved, counted from 1
+    step: int  # optimiser steps before they were saved
+    training_ended: bool | None  # None outside of a run
 
     @property
     def stamp(self) -> str:

@@ -56,11 +56,7 @@ def __dir__() -> list[str]:
 
 
 def entry() -> int:
-    """Run one command of the command line.
-
-    Returns:
-        Its exit status.
-    """
+    """Run one command of the command line, and return its exit status."""
     from app.cli.main import entry as run
 
     return run()

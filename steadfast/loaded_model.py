@@ -113,7 +113,13 @@ class Model:
             ValueError: the model has no certificate against this.
         """
         read = _as_texts(texts)
-        module = self._require_module("certify")
+        module = self.module
+        if module is None:
+            msg = (
+                f"got {self.name}, a classifier of transformers, to certify, expected a run of "
+                "ours; `certify --victim` lists the inputs of such a model"
+            )
+            raise ValueError(msg)
         if against is None:
             folder = None if resources is None else str(resources)
             certifiers = ThreatCertifiers.of_model(module, None, SETS, folder)
@@ -125,47 +131,26 @@ class Model:
                 )
                 raise ValueError(msg)
         else:
-            certifiers = self._certifiers(module, against, k, resources=resources, limit=limit)
+            numbers = CHANGES if k is None else [parse_k(str(number)) for number in k]
+            ks = sorted(numbers, key=lambda number: math.inf if number is None else number)
+            endless = is_endless(against) and limit is None
+            largest = max((number for number in ks if number is not None), default=1)
+            threat = find_threat(
+                against,
+                lists=None,
+                k=None if endless else largest,
+                words=words_read(module),
+                resources=Resources(resources or module.resources),
+            )
+            if limit is None:
+                certifier = module.text_certifier(threat)
+            else:
+                certifier = module.listed_certifier(threat, limit)
+            certifiers = ThreatCertifiers(module, [(threat, certifier)], ks=ks)
         records = zip(read, certifiers(read), strict=True)
         return CertificateTable(
             [{"text": text, **record} for text, own in records for record in own]
         )
-
-    def _certifiers(
-        self,
-        module: TaskModule,
-        against: str,
-        k: Sequence[int | str] | None,
-        *,
-        resources: str | Path | None,
-        limit: int | None,
-    ) -> ThreatCertifiers:
-        """Return the certifiers against threats that are named."""
-        numbers = CHANGES if k is None else [parse_k(str(number)) for number in k]
-        ks = sorted(numbers, key=lambda number: math.inf if number is None else number)
-        endless = is_endless(against) and limit is None
-        largest = max((number for number in ks if number is not None), default=1)
-        threat = find_threat(
-            against,
-            lists=None,
-            k=None if endless else largest,
-            words=words_read(module),
-            resources=Resources(resources or module.resources),
-        )
-        if limit is None:
-            certifier = module.text_certifier(threat)
-        else:
-            certifier = module.listed_certifier(threat, limit)
-        return ThreatCertifiers(module, [(threat, certifier)], ks=ks)
-
-    def _require_module(self, action: str) -> TaskModule:
-        if self.module is None:
-            msg = (
-                f"got {self.name}, a classifier of transformers, to {action}, expected a run of "
-                "ours; `certify --victim` lists the inputs of such a model"
-            )
-            raise ValueError(msg)
-        return self.module
 
     def _record(self, text: Text, probabilities: Tensor) -> Record:
         """Return the prediction of a classifier of `transformers`."""

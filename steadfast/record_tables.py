@@ -34,11 +34,7 @@ _STYLE = 'style="text-align:left;vertical-align:top;max-width:40em"'
 
 
 class RecordTable(Sequence[Record]):
-    """Records of one measurement, one for each text, in the order of the texts.
-
-    Args:
-        records: the records.
-    """
+    """Records of one measurement, one for each text, in the order of the texts."""
 
     shown: ClassVar[tuple[str, ...]] = ()
     """Fields that a table for people has."""
@@ -90,9 +86,16 @@ class RecordTable(Sequence[Record]):
             atomic.write_text(file, rows)
         return file
 
-    @abstractmethod
+    @extras_named()
     def plot(self) -> "Figure":
-        """Return a figure of all records."""
+        """Return a figure of all records (docs/python.md)."""
+        with drawing(None, size=(6, 3)) as figure:
+            self._draw(figure.subplots())
+        return figure
+
+    @abstractmethod
+    def _draw(self, axes: Any) -> None:
+        """Draw all records."""
 
     def _csv(self) -> str:
         stream = io.StringIO()
@@ -136,27 +139,20 @@ class PredictionTable(RecordTable):
         """Names of the predicted classes."""
         return [record["prediction"] for record in self]
 
-    @extras_named()
-    def plot(self) -> "Figure":
-        """Return a figure: the probabilities of the predictions, by class."""
+    def _draw(self, axes: Any) -> None:
+        """Draw the probabilities of the predictions, by class."""
         names = list(self[0]["probabilities"]) if len(self) and "probabilities" in self[0] else []
         if not names:
             msg = "got no probabilities to draw, expected predictions of a classifier"
             raise ValueError(msg)
-        with drawing(None, size=(6, 3)) as figure:
-            axes = figure.subplots()
-            values = [[r["probability"] for r in self if r["prediction"] == name] for name in names]
-            axes.hist(values, bins=20, range=(0, 1), stacked=True, label=names)
-            axes.set(xlabel="probability of the prediction", ylabel="texts")
-            axes.legend()
-        return figure
+        values = [[r["probability"] for r in self if r["prediction"] == name] for name in names]
+        axes.hist(values, bins=20, range=(0, 1), stacked=True, label=names)
+        axes.set(xlabel="probability of the prediction", ylabel="texts")
+        axes.legend()
 
 
 class AttackTable(RecordTable):
     """Attacked texts; the fields of a record are those of `attacks.outcome.AttackRecord`.
-
-    Args:
-        outcome: the attack.
 
     Attributes:
         name: of the attack.
@@ -176,14 +172,9 @@ class AttackTable(RecordTable):
     def __repr__(self) -> str:
         return str(self._outcome)
 
-    @extras_named()
-    def plot(self) -> "Figure":
-        """Return a figure: accuracy over the number of queries for each text."""
-        with drawing(None, size=(6, 3)) as figure:
-            axes = figure.subplots()
-            _draw_queries(axes, self, self.name)
-            axes.set_title(self.name)
-        return figure
+    def _draw(self, axes: Any) -> None:
+        _draw_queries(axes, self, self.name)
+        axes.set_title(self.name)
 
     def _cells(self, record: Record) -> Iterator[str]:
         yield from _attack_cells(self._attacked[record["sample_id"]])
@@ -191,9 +182,6 @@ class AttackTable(RecordTable):
 
 class RunAttackTable(RecordTable):
     """Attacks of a run: a record for each text and attack, with the name of the attack.
-
-    Args:
-        outcomes: the attacks.
 
     Attributes:
         names: of the attacks.
@@ -212,15 +200,10 @@ class RunAttackTable(RecordTable):
     def __repr__(self) -> str:
         return table(self._summaries)
 
-    @extras_named()
-    def plot(self) -> "Figure":
-        """Return a figure: accuracy over the number of queries for each text, by attack."""
-        with drawing(None, size=(6, 3)) as figure:
-            axes = figure.subplots()
-            for name in self.names:
-                _draw_queries(axes, [record for record in self if record["attack"] == name], name)
-            axes.legend()
-        return figure
+    def _draw(self, axes: Any) -> None:
+        for name in self.names:
+            _draw_queries(axes, [record for record in self if record["attack"] == name], name)
+        axes.legend()
 
     def _cells(self, record: Record) -> Iterator[str]:
         yield _escape(record["attack"])
@@ -244,16 +227,12 @@ class CertificateTable(RecordTable):
             shares[threat] = {k: sum(h[k] for h in holds) / len(holds) for k in holds[0]}
         return shares
 
-    @extras_named()
-    def plot(self) -> "Figure":
-        """Return a figure: the certified share of the texts over the number of changed words."""
-        with drawing(None, size=(6, 3)) as figure:
-            axes = figure.subplots()
-            for threat, shares in self.shares().items():
-                axes.plot(list(shares), list(shares.values()), marker="o", label=threat)
-            axes.set(xlabel="changed words", ylabel="certified share", ylim=(0, 1.02))
-            axes.legend()
-        return figure
+    def _draw(self, axes: Any) -> None:
+        """Draw the certified share of the texts over the number of changed words."""
+        for threat, shares in self.shares().items():
+            axes.plot(list(shares), list(shares.values()), marker="o", label=threat)
+        axes.set(xlabel="changed words", ylabel="certified share", ylim=(0, 1.02))
+        axes.legend()
 
 
 def _draw_queries(axes: Any, records: Sequence[Record], name: str) -> None:

@@ -21,11 +21,10 @@ from attacks.victims.kinds import CallableVictim, Victim, as_victim
 from attacks.victims.labels_only import LabelVictim
 from measure.gate import Gate, GateReport, GateSettings
 from measure.gate_report import gate_table
-from measure.named_victims import named_victim
+from measure.named_victims import Outputs, named_victim
 from run_files.devices import torch_device
 from text import ClassLabels, Text
 
-Outputs = Literal["logits", "probabilities", "labels"]
 _FIRST = 256
 """Texts whose answers tell the kind of a function."""
 

@@ -24,16 +24,10 @@ Item = TypeVar("Item")
 
 
 class NumberedText(NamedTuple):
-    """A text to predict.
-
-    Attributes:
-        text: the text or pair.
-        line: its first line in the file or stream (Parquet: the row), counted from 1; None for a
-            text of the command line.
-    """
+    """A text to predict, with its first line in the file or stream (Parquet: the row)."""
 
     text: Text
-    line: int | None = None
+    line: int | None = None  # counted from 1; None for a text of the command line
 
 
 def add_texts(parser: argparse.ArgumentParser) -> None:
@@ -87,14 +81,11 @@ def check_texts(texts: Sequence[str], seconds: Sequence[str], *, pairs: bool) ->
 
 
 def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[NumberedText]:
-    """Yield the texts of a file, reading it lazily.
+    """Yield the texts of a file, or `pairs` of them, reading it lazily.
 
-    Args:
-        path: a table (.tsv, .csv, .json, .jsonl, .parquet; also .gz), or a file with a text on each
-            line, the two of a pair with a tab between them. Blank lines of the latter are skipped,
-            with a warning.
-        columns: names of the columns of a table with the texts, and with the second ones.
-        pairs: True if the model reads pairs.
+    It is a table (.tsv, .csv, .json, .jsonl, .parquet; also .gz) with these `columns`, of which the
+    second has second texts, or a file with a text on each line, the two of a pair with a tab
+    between them. Blank lines of the latter are skipped, with a warning.
 
     Raises:
         DataError: file or column not found, a table without rows, or a row is unreadable or has an

@@ -18,29 +18,22 @@ _OF_LIGHTNING = (
 
 
 class Command(NamedTuple):
-    """A command.
+    """A command, in a module `file` of `app`.
 
-    Attributes:
-        file: module in `app` that runs it: its docstring is the description in the help, `parser`
-            returns the parser, and `run` takes the parsed options and returns the exit status. An
-            exception of `run` is one line on standard error (`entry` in app/cli/main.py).
-        summary: one sentence about it.
-        imports: libraries that take seconds to load: torch and Lightning `at once`, or only in
-            `run` (`late`: a wrong command line is an error before); only `torch`, for a command
-            that trains nothing, or `torch late`; or `none`.
-        container: options that the entry point of the image fills in (docker/entrypoint.sh).
-        way: a second way of the command, in another file.
-        chosen_by: of a second way: options of which one chooses it.
-        instead: of a second way: options of the first one that it refuses, and which to use.
+    Its docstring is the description in the help, `parser` returns the parser, and `run` takes the
+    parsed options and returns the exit status. An exception of `run` is one line on standard error
+    (`entry` in app/cli/main.py).
     """
 
     file: str
-    summary: str
+    summary: str  # one sentence
+    # Libraries that take seconds to load: torch and Lightning `at once`, or only in `run` (`late`:
+    # a wrong command line is an error before); `torch` alone where nothing is trained; or `none`.
     imports: Literal["at once", "torch", "late", "torch late", "none"] = "at once"
-    container: tuple[str, ...] = ()
-    way: "Command | None" = None
-    chosen_by: tuple[str, ...] = ()
-    instead: Mapping[str, str] = {}
+    container: tuple[str, ...] = ()  # options that docker/entrypoint.sh fills in
+    way: "Command | None" = None  # a second way of the command, in another file
+    chosen_by: tuple[str, ...] = ()  # of a second way: options of which one chooses it
+    instead: Mapping[str, str] = {}  # of it: refused options of the first one, and which to use
 
 
 def _on_corpus(summary: str, *container: str, way: Command | None = None) -> Command:

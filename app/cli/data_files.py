@@ -88,24 +88,17 @@ def _regression(words: Sequence[str]) -> list[str]:
 
 
 class UserData(NamedTuple):
-    """The files of a user that a command line names.
+    """The files of a user that a command line names."""
 
-    Attributes:
-        table: the way to read them.
-        files: their paths by split.
-        settings: all settings of the corpus, by name.
-    """
-
-    table: TextTable
+    table: TextTable  # the way to read them
     files: Mapping[Split, Path]
-    settings: Mapping[str, str]
+    settings: Mapping[str, str]  # all of the corpus, by name
 
 
 def find_user_data(words: Sequence[str]) -> UserData | None:
-    """Return the files of `--data TextFiles`; None for other corpora, or without a training file.
+    """Return the files of `--data TextFiles` in the words of `file_words`.
 
-    Args:
-        words: of `file_words`.
+    None for other corpora, or without a training file.
 
     Raises:
         ValueError: a wrong separator or encoding.
@@ -136,10 +129,11 @@ def check_user_data(words: Sequence[str]) -> None:
     """
     if (data := find_user_data(file_words(words))) is None:
         return
+    least = data.settings.get("min_rows_per_class", "")
     problems = data.table.problems(
         data.files,
         on_bad_row="skip" if data.settings.get("on_bad_row") == "skip" else "stop",
-        min_rows_per_class=_number(data.settings.get("min_rows_per_class"), 2),
+        min_rows_per_class=int(least) if least.isdecimal() else 2,
         corpus=data.settings.get("name", "text_files"),
     )
     if problems:
@@ -147,7 +141,3 @@ def check_user_data(words: Sequence[str]) -> None:
         if all(map(kind_of, data.files.values())):
             problems.append(f"`python -m steadfast inspect {paths}` lists all about the data")
         raise DataError("\n".join(problems))
-
-
-def _number(value: str | None, default: int) -> int:
-    return int(value) if value is not None and value.isdecimal() else default

@@ -100,10 +100,7 @@ def entry(args: Sequence[str] | None = None) -> int:
 
     0 done, 1 an error (one line on standard error; with `--debug` where it came from), 2 a wrong
     command line, 130 stopped by Ctrl-C, 141 standard output is a pipe that its reader has closed,
-    143 stopped by SIGTERM.
-
-    Args:
-        args: the command line without the program's name; that of the process if None.
+    143 stopped by SIGTERM. The command line is that of the process if None.
     """
     argv = list(sys.argv[1:] if args is None else args)
     if argv in ([], ["--help"], ["-h"], ["--version"]):
@@ -421,14 +418,11 @@ class _ToStderr(logging.Handler):
         _say(self.format(record))
 
 
-class _NoTips(logging.Filter):
-    """Drops Lightning's recommendations of products, and what it does anyway."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
-        return not message.startswith(_MESSAGES) and (
-            "litlogger" not in message and "litmodels" not in message
-        )
+def _is_useful(record: logging.LogRecord) -> bool:
+    """Return False for Lightning's recommendations of products, and what it does anyway."""
+    message = record.getMessage()
+    tip = "litlogger" in message or "litmodels" in message
+    return not tip and not message.startswith(_MESSAGES)
 
 
 def _quieten(*, debug: bool) -> None:
@@ -439,7 +433,7 @@ def _quieten(*, debug: bool) -> None:
         warnings.filterwarnings("ignore", pattern)
     for name in _LIGHTNING_LOGS:
         logger = logging.getLogger(name)
-        logger.filters = [] if debug else [_NoTips()]
+        logger.filters = [] if debug else [_is_useful]
     for package in PACKAGES:
         logger = logging.getLogger(real_name(package))
         logger.setLevel(logging.INFO if first_process() else logging.ERROR)

@@ -98,11 +98,7 @@ _PARSERS: dict[str | None, dict[str, Any]] = {}
 
 
 class RobustCLI(LightningCLI):
-    """`train`, `fit`, `test`, `certify`, `attack` and so on, with any method on any corpus.
-
-    Args:
-        args: the command line; that of the process if None.
-    """
+    """`train`, `fit`, `test`, `certify`, `attack` and so on, with any method on any corpus."""
 
     def __init__(self, args: Sequence[str] | None = None) -> None:
         self.argv = list(sys.argv[1:] if args is None else args)
@@ -396,7 +392,7 @@ class RobustCLI(LightningCLI):
     ) -> LightningArgumentParser:
         """Add the settings of attacks to the command that takes them."""
         # Each parser takes half a second to build: if the command is known, the others stay empty.
-        if self.argv[:1] != [subcommand] and self.argv and self.argv[0] in self.subcommands():
+        if self._first_command() not in (None, subcommand):
             self._subcommand_method_arguments[subcommand] = []
             return self.init_parser(**kwargs)
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)

@@ -108,14 +108,10 @@ def victim_of(
     answers: str = "answers",
     any_task: bool = False,
 ) -> NamedVictim:
-    """Make the victim that the options name.
+    """Make the victim that the options name; with `any_task` also models of other tasks.
 
-    Args:
-        args: the options.
-        out: folder of its files; None: the responses of a service stay in memory.
-        batch_size: texts per forward pass; that of the options if None.
-        answers: name of the file with the responses of a service; only one process may write it.
-        any_task: True to take models other than classifiers as well.
+    The responses of a service are in a file `answers` of the folder `out`, which only one process
+    may write; in memory if that is None.
     """
     named = named_victim(
         args.victim,
@@ -150,21 +146,15 @@ def split_names(option: str | None) -> list[str] | None:
 
 
 class MeasuredModel(NamedTuple):
-    """A model with the folder of its outcomes.
-
-    Attributes:
-        named: the model.
-        files: the run, or the folder of a victim.
-        about: weights of a run, or name and front end of a victim: a part of the subject.
-        identity: entries of `results.json` that identify it; a victim has no corpus of its own.
-        module: the module of a run; None of a victim.
-    """
+    """A model with the folder of its outcomes: the run, or the folder of a victim."""
 
     named: NamedVictim
     files: RunDirectory
+    # Weights of a run, or name and front end of a victim: a part of the subject.
     about: dict[str, Any]
+    # Entries of `results.json` that identify it; a victim has no corpus of its own.
     identity: dict[str, Any]
-    module: TaskModule | None
+    module: TaskModule | None  # None of a victim
 
     def measure(self, measurement: Measurement[Any], data: str) -> Measured:
         """Measure the model on data of this name, and file the outcome."""

@@ -105,10 +105,7 @@ def _record(number: int, text: Text, copies: Sequence[Text]) -> dict[str, Any]:
 class AugmentedFile:
     """Writes each record into the journal `FILE.journal`, and the file at the end in one step.
 
-    Args:
-        path: the file; an old one is replaced at the end.
-        subject: all settings on which the records depend.
-        texts: all texts.
+    The records depend on the settings in `subject`, and on all `texts`.
     """
 
     def __init__(self, path: Path, subject: Mapping[str, Any], texts: Sequence[Text]) -> None:

@@ -34,22 +34,13 @@ _NLTK = (
 
 @dataclass(frozen=True, kw_only=True)
 class Download:
-    """A file to download, or a model on the hub, whose own client checks it.
-
-    Attributes:
-        description: a few words.
-        path: name in the folder.
-        url: address of a file.
-        sha256: checksum of a file; None: not known.
-        size: size of a file in bytes; None: not known.
-        repository: name of the repository of a model.
-    """
+    """A file at `url`, or a model in a `repository` of the hub, whose own client checks it."""
 
     description: str
-    path: str
+    path: str  # in the folder
     url: str = ""
-    sha256: str | None = None
-    size: int | None = None
+    sha256: str | None = None  # None: not known
+    size: int | None = None  # bytes of a file; None: not known
     repository: str = ""
 
 
@@ -185,11 +176,7 @@ class DownloadError(RuntimeError):
 def fetch(url: str, path: Path, *, sha256: str | None, size: int | None = None) -> Path:
     """Download a file and return its path; a copy with the right checksum is kept.
 
-    Args:
-        url: address; https, file, or http on this machine.
-        path: path of the copy.
-        sha256: its checksum; None: not compared.
-        size: most bytes that it may have; None: no bound.
+    The address is https, file, or http on this machine. The file has at most `size` bytes.
 
     Raises:
         DownloadError: the server does not send it, or sends another file.

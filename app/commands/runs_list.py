@@ -28,39 +28,29 @@ _HEADLINES = ("test/accuracy", "test/spearman", "test/f1", "test/bits_per_charac
 
 
 class ListedRun(NamedTuple):
-    """A run in the list.
+    """A run in the list; None for what is unknown, or was not measured.
 
-    Attributes:
-        run: its name.
-        state: training, a process trains it now; interrupted, the same command resumes it; begun,
-            without a checkpoint; trained; measured, with a checkpoint of another run; damaged.
-        stages: finished stages, for example fit, test, attack/pwws.
-        method, corpus, seed: of the training; None if unknown.
-        metric, value: the shown figure of the test split, and its name.
-        radius: mean certified radius, 0 where the prediction is wrong.
-        attack, attacked, unattacked: the strongest attack, and the accuracy with and without it.
-        changed: date of the last change, ISO 8601.
-        problem: the error of a damaged run.
-        level, verdict: the verdict, and its sentence; None without figures.
+    A process trains the run in state `training`; the same command resumes one that is
+    `interrupted`. `begun` is without a checkpoint, `measured` with one of another run.
     """
 
     run: str
     state: State
-    stages: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()  # finished ones: fit, test, attack/pwws
     method: str | None = None
     corpus: str | None = None
     seed: int | None = None
-    metric: str | None = None
+    metric: str | None = None  # the shown figure of the test split
     value: float | None = None
-    radius: float | None = None
-    attack: str | None = None
-    attacked: float | None = None
-    changed: str = ""
-    problem: str | None = None
-    unattacked: float | None = None
+    radius: float | None = None  # mean certified radius, 0 where the prediction is wrong
+    attack: str | None = None  # the strongest one
+    attacked: float | None = None  # the accuracy under it
+    changed: str = ""  # date of the last change, ISO 8601
+    problem: str | None = None  # the error of a damaged run
+    unattacked: float | None = None  # the accuracy of the same texts without the attack
     macro_f1: float | None = None
     level: Level | None = None
-    verdict: str | None = None
+    verdict: str | None = None  # as a sentence
 
 
 def run(args: argparse.Namespace) -> int:

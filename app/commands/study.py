@@ -263,10 +263,7 @@ def _collect(args: argparse.Namespace) -> int:
 
 
 def _tables(out: Path) -> AbstractContextManager[None]:
-    """Return the lock of a study's tables.
-
-    Of two commands, the later one writes the figures of both.
-    """
+    """Return the lock of a study's tables: the later of two commands writes the figures of both."""
     return locked(out / "study.json")
 
 

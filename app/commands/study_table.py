@@ -17,24 +17,16 @@ _ENDINGS: dict[tables.Format, str] = {"markdown": "md", "latex": "tex", "csv": "
 
 def write_all(
     study: Study, content: study_json.Content, out: Path, samples: outcomes.Outcomes | None = None
-) -> list[Path]:
-    """Write `study.json` with its outcomes, the tables in all formats and the pictures.
-
-    Returns:
-        The files, without that of the outcomes; none is half-written.
-    """
+) -> None:
+    """Write `study.json` with its outcomes, the tables in all formats and the pictures."""
     from app.study.pictures import draw_all
 
-    path = out / "study.json"
     # First the outcomes: `study.json` names their digest.
-    outcomes.write(path, samples)
-    study_json.write(path, content)
-    written = [path]
+    outcomes.write(out / "study.json", samples)
+    study_json.write(out / "study.json", content)
     for form, ending in _ENDINGS.items():
-        path = out / f"{study.name}.{ending}"
-        atomic.write_text(path, tables.render(content, form))
-        written.append(path)
-    return [*written, *draw_all(content, out)]
+        atomic.write_text(out / f"{study.name}.{ending}", tables.render(content, form))
+    draw_all(content, out)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -23,19 +23,14 @@ def holds(record: Record, k: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class KappaCandidate:
-    """A trained model of the grid: the weight `kappa` of the worst text, `k` changed words.
+    """A trained model of the grid, with its accuracies on the validation rows."""
 
-    `clean` and `certified`, by the number of changed words, are its accuracies on the validation
-    rows, `balanced` their means over the classes, by `clean` and the same numbers; `share` is that
-    of its most frequent prediction.
-    """
-
-    kappa: float
-    k: str
+    kappa: float  # weight of the worst text
+    k: str  # changed words
     clean: IntervalEstimate
-    certified: dict[str, IntervalEstimate]
-    balanced: dict[str, float]
-    share: float
+    certified: dict[str, IntervalEstimate]  # by the number of changed words
+    balanced: dict[str, float]  # means over the classes, by `clean` and the same numbers
+    share: float  # of its most frequent prediction
     collapsed: bool
 
     @classmethod

@@ -89,15 +89,12 @@ def train_robust(args: argparse.Namespace) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Recipe:
-    """The trainings and measurements of one command, whose chosen model is in `run`.
-
-    `data` are the words of the command line that name the corpus, `sets` the perturbation sets.
-    """
+    """The trainings and measurements of one command."""
 
     args: argparse.Namespace
-    run: RunDirectory
-    data: Sequence[str]
-    sets: str
+    run: RunDirectory  # of the chosen model
+    data: Sequence[str]  # words of the command line that name the corpus
+    sets: str  # of perturbations
     corpus: TextDataModule
 
     def _begin(self, run: RunDirectory, config: str, **more: Any) -> Ledger:
@@ -160,7 +157,7 @@ class _Recipe:
         passed = [word for word in self.args.passed if not word.startswith("--data.")]
         self._fit(folder, self.args.config, [*words, *passed])
         stage = f"certify_{title(self.sets)}-validation"
-        if not _has_stage(folder, stage):
+        if not folder.finished(stage):
             # Another name than that of the test rows: their figures must not replace these.
             self.certify(folder, "--split=validation", "--tag=validation")
         file = folder.path / f"certificates_{stage.removeprefix('certify_')}.jsonl"
@@ -192,9 +189,9 @@ class _Recipe:
     def measure(self, run: RunDirectory, attacks: Sequence[str], *, count: int) -> None:
         """Test, predict and attack a run; stages that are done are left out."""
         # PGD moves vectors: the comparison is about words.
-        if not _has_stage(run, "test"):
+        if not run.finished("test"):
             self._call("test", run, *self._device(), "--pgd.epsilon=0")
-        if not _has_stage(run, "predict"):
+        if not run.finished("predict"):
             self._call("predict", run, *self._device())
         results = run.results()
         metrics = {} if results is None else results["metrics"]
@@ -256,11 +253,6 @@ def _quiet() -> Iterator[None]:
     finally:
         for logger, level in levels.items():
             logger.setLevel(level)
-
-
-def _has_stage(run: RunDirectory, stage: str) -> bool:
-    results = run.results()
-    return results is not None and stage in results["seconds"]
 
 
 def _data_words(args: argparse.Namespace) -> list[str]:

@@ -11,31 +11,24 @@ from text.estimates import IntervalEstimate, wilson
 
 
 class RunAttacks(NamedTuple):
-    """The figures of a run for heat maps: `accuracy` under each attack, `blind` ones among them.
-
-    `own` is the accuracy on the changed texts of each of its own attacks, `transfers` that on those
-    of other runs; `weights` are the SHA-256 of its weights, `records` those of each attack.
-    """
+    """The figures of a run for heat maps."""
 
     name: str
     corpus: str
-    weights: str
-    accuracy: Mapping[str, IntervalEstimate]
-    own: Mapping[str, IntervalEstimate]
-    transfers: Sequence[Transfer]
-    blind: Collection[str] = ()
-    records: Mapping[str, str] = MappingProxyType({})
+    weights: str  # SHA-256
+    accuracy: Mapping[str, IntervalEstimate]  # under each attack
+    own: Mapping[str, IntervalEstimate]  # on the changed texts of each of its own attacks
+    transfers: Sequence[Transfer]  # accuracy on the changed texts of other runs
+    blind: Collection[str] = ()  # attacks among those of `accuracy`
+    records: Mapping[str, str] = MappingProxyType({})  # SHA-256 of those of each attack
 
 
 class HeatRow(NamedTuple):
-    """A row of a heat map: its name, and the share of each run, if it was measured.
-
-    `doubted` is True for each share of a blind attack, which measures no robustness.
-    """
+    """A row of a heat map: its name, and the share of each run, if it was measured."""
 
     name: str
     cells: Sequence[IntervalEstimate | None]
-    doubted: Sequence[bool] = ()
+    doubted: Sequence[bool] = ()  # True for a share of a blind attack: it measures no robustness
 
 
 class HeatMap(NamedTuple):

@@ -108,15 +108,12 @@ def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture
 
 @dataclass(frozen=True)
 class AccuracyCurve:
-    """The certified accuracy of a run, and its accuracy under PGD.
-
-    `steps` has radii from 0 on, and the accuracy from each to the next; `attacked` radii of PGD (0
-    for none) and the accuracy under it, with its interval.
-    """
+    """The certified accuracy of a run, and its accuracy under PGD."""
 
     name: str
+    # Radii from 0 on, and the accuracy from each to the next.
     steps: tuple[Sequence[float], Sequence[float]] | None
-    attacked: Sequence[tuple[float, IntervalEstimate]] = ()
+    attacked: Sequence[tuple[float, IntervalEstimate]] = ()  # by the radius of PGD, 0 for none
 
 
 def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
@@ -159,16 +156,13 @@ def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
 
 
 class PanelLine(NamedTuple):
-    """A line of a panel, with the number of its colour.
-
-    With `step` it keeps its height up to the next point.
-    """
+    """A line of a panel, with the number of its colour."""
 
     name: str
     xs: Sequence[float]
     ys: Sequence[float]
     colour: int
-    step: bool = False
+    step: bool = False  # True if it keeps its height up to the next point
 
 
 class Panel(NamedTuple):

@@ -15,32 +15,24 @@ _WORST = 5
 
 
 class PGDCheck(NamedTuple):
-    """PGD against the certificates: points of clean texts and of texts under PGD.
-
-    `epsilon` is the radius of PGD; None where PGD is not comparable, for the `reason`. `proven`
-    counts texts whose certificate is larger, `changed` certified texts that PGD has changed.
-    """
+    """PGD against the certificates: points of clean texts and of texts under PGD."""
 
     points: Sequence[AttackPoint] = ()
-    epsilon: float | None = None
+    epsilon: float | None = None  # radius of PGD; None where it is not comparable, for the `reason`
     reason: str = ""
-    proven: int = 0
-    changed: int = 0
+    proven: int = 0  # texts whose certificate is larger
+    changed: int = 0  # certified texts that PGD has changed
 
 
 class TextAttackCheck(NamedTuple):
-    """A text attack against the certificates, with the points of changed texts at a known distance.
-
-    `changed` counts certified texts whose prediction it has changed, `inside` those inside their
-    certificate; `reason` says why there is nothing to compare, if so.
-    """
+    """A text attack against the certificates."""
 
     name: str
-    changed: int
+    changed: int  # certified texts whose prediction it has changed
     clean: Sequence[AttackPoint] = ()
-    points: Sequence[AttackPoint] = ()
-    inside: int = 0
-    reason: str = ""
+    points: Sequence[AttackPoint] = ()  # changed texts at a known distance
+    inside: int = 0  # changed texts inside their certificate
+    reason: str = ""  # why there is nothing to compare, if so
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from app.report.heat_maps import RunAttacks, heat_maps
 from app.report.report_page import check_names, render, write_report
-from app.report.report_pictures import Picture
 from app.report.run_tables import main_figure, trade_off
 from measure.verdict import FigureKind, RunVerdict, VerdictFigure
 from run_files import atomic
@@ -103,11 +102,12 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
     if not rows:
         msg = f"got {plural(len(runs), 'run')} that cannot be read, expected one with figures"
         raise ValueError(msg)
+    compared = []
     # Accuracies of different corpora do not compare.
-    compared = [
-        (corpus, _compare(rows, corpus, i), heat_maps([a for a in attacks if a.corpus == corpus]))
-        for i, corpus in enumerate(dict.fromkeys(row.corpus for row in rows), 1)
-    ]
+    for i, corpus in enumerate(dict.fromkeys(row.corpus for row in rows), 1):
+        verdicts = {row.name: row.verdict for row in rows if row.corpus == corpus}
+        picture = trade_off(f"clean-against-robust-{i}", verdicts)
+        compared.append((corpus, picture, heat_maps([a for a in attacks if a.corpus == corpus])))
     columns = [*_COLUMNS.values()]
     html = render("site.html.j2", _SCRIPT, rows=rows, columns=columns, compared=compared)
     atomic.write_text(index, html)
@@ -120,8 +120,3 @@ def _figure(verdict: RunVerdict, kind: FigureKind) -> VerdictFigure | None:
     # Without a radius, the main figure about vectors is the accuracy under PGD, an attack.
     pgd = kind == "radius" and figure is not None and "radius" not in figure.name
     return None if pgd else figure
-
-
-def _compare(rows: Sequence[SiteRow], corpus: str, number: int) -> Picture | None:
-    verdicts = {row.name: row.verdict for row in rows if row.corpus == corpus}
-    return trade_off(f"clean-against-robust-{number}", verdicts)

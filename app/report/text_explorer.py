@@ -19,15 +19,12 @@ SCRIPT = (Path(__file__).parent / "explorer.js").read_text(encoding="utf-8")
 
 
 class Explorer(NamedTuple):
-    """The texts of a run: JSON that is safe inside of a `script` element, and its counts.
-
-    `shaded` is True if words of a text have weights.
-    """
+    """The texts of a run: JSON that is safe inside of a `script` element, and its counts."""
 
     content: str
     texts: int
     total: int
-    shaded: bool = False
+    shaded: bool = False  # True if words of a text have weights
 
 
 def explorer(

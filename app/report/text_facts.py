@@ -23,21 +23,17 @@ _GROUPS = 4
 
 @dataclass
 class TextFacts:
-    """The records of one text of the test split; None where no record has it.
-
-    `prediction` is that of the clean text, `confidence` its probability; `tokens` counts those that
-    the model reads. Certificates in words and attacks go by their names.
-    """
+    """The records of one text of the test split; None where no record has it."""
 
     sample_id: int
     label: int
-    prediction: int
+    prediction: int  # of the clean text
     text: str | None = None
-    confidence: float | None = None
+    confidence: float | None = None  # probability of the prediction
     radius: float | None = None
-    tokens: int | None = None
-    certificates: dict[str, Record] = field(default_factory=dict)
-    attacks: dict[str, AttackRecord] = field(default_factory=dict)
+    tokens: int | None = None  # number of those that the model reads
+    certificates: dict[str, Record] = field(default_factory=dict)  # in words, by their names
+    attacks: dict[str, AttackRecord] = field(default_factory=dict)  # by their names
 
     @property
     def right(self) -> bool:

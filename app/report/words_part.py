@@ -29,34 +29,26 @@ from text.word_settings import WordSettings
 
 @dataclass(frozen=True)
 class LayerRow:
-    """A number of changes: the certified accuracy of all texts, and the attacks with as many.
-
-    `below` and `attacked` are the certified accuracy of the texts that all these attacks have, and
-    the accuracy under them; None without attacks.
-    """
+    """A number of changes: the certified accuracy of all texts, and the attacks with as many."""
 
     k: str
     certified: FigureCell
     attacks: Sequence[str]
-    below: FigureCell | None
-    attacked: FigureCell | None
+    below: FigureCell | None  # certified accuracy of the texts that all these attacks have
+    attacked: FigureCell | None  # accuracy of these texts under the attacks; None without attacks
 
 
 @dataclass(frozen=True)
 class ThreatCertificates:
-    """The certificates of one `certify --threat`: a row for each number of changes.
-
-    `accuracy` is that without changes, `curve` the certified accuracy over the changes. `broken`
-    are the ids of the samples that an attack has changed inside their certificate.
-    """
+    """The certificates of one `certify --threat`."""
 
     name: str
-    accuracy: FigureCell
-    curve: Curve
+    accuracy: FigureCell  # without changes
+    curve: Curve  # the certified accuracy over the changes
     statement: str
     remarks: Sequence[str]
-    rows: Sequence[LayerRow]
-    broken: Sequence[int]
+    rows: Sequence[LayerRow]  # one for each number of changes
+    broken: Sequence[int]  # ids of samples that an attack has changed inside their certificate
     texts: int
 
     @property

@@ -25,14 +25,10 @@ class Connection(H11Protocol):
     uvicorn waits forever for the head of a first request, and a single byte cancels its deadline
     for the next one. Here an idle connection has `head_seconds` to send the full head of a request;
     then the response has `response_seconds`, also for a client that reads nothing.
-
-    Attributes:
-        limits: see `ServeLimits`.
-        since: time of the event loop at which the present state began.
     """
 
     limits = ServeLimits()
-    since = 0.0
+    since = 0.0  # time of the event loop at which the present state began
     _deadline: asyncio.TimerHandle | None = None
     _request: RequestResponseCycle | None = None
 
@@ -94,11 +90,11 @@ class Connection(H11Protocol):
         self._deadline = self.loop.call_later(seconds, self.transport.abort)
 
 
-def server_config(app: ASGIApp, limits: ServeLimits, *, port: int = 0) -> uvicorn.Config:
-    """Return the settings of uvicorn; `port` is for a server that gets no socket."""
+def server_config(app: ASGIApp, limits: ServeLimits) -> uvicorn.Config:
+    """Return the settings of uvicorn."""
     return uvicorn.Config(
         app,
-        port=port,
+        port=0,  # any, of a server that gets no socket
         # A class, as uvicorn makes the connections and passes nothing of ours.
         http=type("LimitedConnection", (Connection,), {"limits": limits}),
         ws="none",

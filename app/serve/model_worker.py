@@ -28,14 +28,11 @@ class BusyError(RuntimeError):
 
 @dataclass(eq=False)
 class _Job(Generic[Result]):
-    """A function to call, or texts that form a batch with those of other jobs.
-
-    The result of texts is their logits if `rows` is true, else their predictions.
-    """
+    """A function to call, or texts that form a batch with those of other jobs."""
 
     call: Callable[[], Result] | None = None
     texts: Sequence[Text] = ()
-    rows: bool = False
+    rows: bool = False  # True if the result of texts is their logits, not their predictions
     future: "Future[Result]" = field(default_factory=Future)
 
 

@@ -33,22 +33,16 @@ _PERMUTATION_KEY = 6
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """Stored facts of a model.
-
-    Attributes:
-        corpus: name of its corpus; None if unknown.
-        verdict: the verdict on it; None if its files cannot be read.
-        slices: figures of `slice_figures`.
-        texts: texts of the test split, a fixed random choice: `text`, `text_pair` (of pairs),
-            `label`, the gold class, and `certified`, the threats of its certificates in words.
-        flips: right predictions that an attack has changed: `text`, `text_pair`, `label`, `attack`,
-            `adversarial` (the changed text), `adversarial_pair` and `becomes` (its class).
-    """
+    """Stored facts of a model; None for what is unknown, or cannot be read."""
 
     corpus: str | None = None
     verdict: RunVerdict | None = None
-    slices: Sequence[Mapping[str, Any]] = ()
+    slices: Sequence[Mapping[str, Any]] = ()  # see `slice_figures`
+    # Of the test split, a fixed random choice: `text`, `text_pair` (of pairs), `label`, the gold
+    # class, and `certified`, the threats of its certificates in words.
     texts: Sequence[Mapping[str, Any]] = ()
+    # Right predictions that an attack has changed: `text`, `text_pair`, `label`, `attack`,
+    # `adversarial` (the changed text), `adversarial_pair` and `becomes` (its class).
     flips: Sequence[Mapping[str, Any]] = ()
 
 

@@ -7,40 +7,23 @@ from text import check_range
 
 @dataclass(frozen=True, kw_only=True)
 class ServeLimits:
-    """The bounds of the server.
+    """The bounds of the server."""
 
-    Attributes:
-        characters: of a text; of a pair for each of the two.
-        texts: of a request; each counts for `rate`, which therefore bounds them, too.
-        body: bytes of a request.
-        rate: requests to the API per minute and address; null: no bound.
-        seconds: for a prediction, and for a request to arrive.
-        requests: requests that wait for one model; more are refused.
-        words: words that are deleted for an explanation; the first ones of a text.
-        attacks: attacks that run at the same time.
-        waiting_attacks: attacks that wait for their turn; more are refused.
-        attack_seconds: for an attack, its waiting included.
-        queries: of one attack.
-        connections: open at the same time; a new one closes the oldest idle one.
-        connections_per_address: the same for the connections of one address.
-        head_seconds: for an idle connection until the head of a request has arrived.
-    """
-
-    characters: int = 5_000
-    texts: int = 32
-    # Enough for a pair of such texts with each character as \uXXXX.
+    characters: int = 5_000  # of a text; of a pair for each of the two
+    texts: int = 32  # of a request; each counts for `rate`, which therefore bounds them, too
+    # Bytes of a request: enough for a pair of such texts with each character as \uXXXX.
     body: int = 1 << 16
-    rate: int | None = 600
-    seconds: float = 30.0
-    requests: int = 256
-    words: int = 200
-    attacks: int = 2
-    waiting_attacks: int = 8
-    attack_seconds: float = 120.0
-    queries: int = 2_000
-    connections: int = 512
+    rate: int | None = 600  # requests to the API per minute and address; None: no bound
+    seconds: float = 30.0  # for a prediction, and for a request to arrive
+    requests: int = 256  # that wait for one model; more are refused
+    words: int = 200  # that are deleted for an explanation; the first ones of a text
+    attacks: int = 2  # that run at the same time
+    waiting_attacks: int = 8  # more are refused
+    attack_seconds: float = 120.0  # for an attack, its waiting included
+    queries: int = 2_000  # of one attack
+    connections: int = 512  # open at the same time; a new one closes the oldest idle one
     connections_per_address: int = 256
-    head_seconds: float = 15.0
+    head_seconds: float = 15.0  # for an idle connection until the head of a request has arrived
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number out of its range."""

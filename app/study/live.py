@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.study.runner import CellOutcome
 from app.study.study import Cell, Study
@@ -27,27 +27,19 @@ _STYLES = {"✓": "green", "✗": "red", "–": "yellow", "‖": "yellow", "▶"
 class StudyProgress:
     """Receives the events of the cells, from several threads, and shows them on standard error."""
 
-    def __init__(
-        self,
-        study: Study,
-        cells: Sequence[Cell],
-        runs: Path,
-        jobs: int,
-        stream: TextIO | None = None,
-    ) -> None:
+    def __init__(self, study: Study, cells: Sequence[Cell], runs: Path, jobs: int) -> None:
         self.study, self.cells, self.runs, self.jobs = study, cells, runs, jobs
         self.outcomes: dict[str, CellOutcome] = {}
         self._stages: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
         self._began: dict[str, float] = {}
         self._lock = threading.Lock()
-        self._stream = stream or sys.stderr
         self._live: Live | None = None
         # A live table would fill a log file with control characters.
-        if self._stream.isatty():
+        if sys.stderr.isatty():
             from rich import console, live
 
-            self._live = live.Live(console=console.Console(file=self._stream), refresh_per_second=2)
+            self._live = live.Live(console=console.Console(file=sys.stderr), refresh_per_second=2)
 
     def __enter__(self) -> "StudyProgress":
         if self._live is not None:
@@ -100,7 +92,7 @@ class StudyProgress:
 
     def _line(self, text: str) -> None:
         if self._live is None:
-            print(harmless(text), file=self._stream, flush=True)
+            print(harmless(text), file=sys.stderr, flush=True)
 
     def _table(self) -> "Table":
         from rich.table import Table

@@ -83,7 +83,9 @@ def check(paths: Iterable[Path]) -> list[PageProblem]:
         if after != before and not wrong:
             repair = f"`steadfast study table --write {page}` repairs it"
             text = f"the figures here are not those of the study's file; {repair}"
-            problems.append(PageProblem(page, _first_difference(before, after), text))
+            lines = enumerate(zip_longest(before.splitlines(), after.splitlines()), 1)
+            first = next((number for number, (old, new) in lines if old != new), 1)
+            problems.append(PageProblem(page, first, text))
         sources = (_find(page, begin["file"]) for begin in _outside_code(_BEGIN, before))
         files |= dict.fromkeys(file for file in sources if file is not None)
     return problems + [problem for file in files for problem in check_file(file)]
@@ -212,8 +214,3 @@ def _outside_code(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]
     for match in pattern.finditer(text):
         if not any(begin <= match.start() < end for begin, end in blocks):
             yield match
-
-
-def _first_difference(before: str, after: str) -> int:
-    lines = zip_longest(before.splitlines(), after.splitlines())
-    return next((i for i, (old, new) in enumerate(lines, 1) if old != new), 1)

@@ -201,10 +201,7 @@ def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:
 def _alone(path: Path, stop: Stop, waits: Callable[[], None]) -> Iterator[bool]:
     """Wait for the lock of a cell; yield False if a request to stop comes first.
 
-    Args:
-        path: the lock.
-        stop: the request.
-        waits: called once, if another process has the lock.
+    `waits` is called once, if another process has the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     told = False

@@ -172,10 +172,8 @@ class _Run:
         subject: Mapping[str, Any] = self.results.get("about", {}).get(f"{stage}/{attack}", {})
         # Without `of/RUN`, the texts are those of the first run.
         source = parts[1] if parts[0] == "of" else next(iter(subject.get("sources", ())), "")
-        return own | {"texts of": self._without_seed(source)}
-
-    def _without_seed(self, path: str) -> str:
-        return re.sub(rf"-s{self.results['seed']}(?=/|$)", "-sSEED", path)
+        seed = self.results["seed"]
+        return own | {"texts of": re.sub(rf"-s{seed}(?=/|$)", "-sSEED", source)}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 import io
+from contextlib import redirect_stderr
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -30,7 +31,7 @@ class Terminal(io.StringIO):
 
 
 def watched(stream: io.StringIO) -> str:
-    with StudyProgress(STUDY, CELLS, Path("runs"), 2, stream) as progress:
+    with redirect_stderr(stream), StudyProgress(STUDY, CELLS, Path("runs"), 2) as progress:
         for cell in CELLS[:3]:
             progress.begins(cell)
         progress.tell(CELLS[0], "fit")
