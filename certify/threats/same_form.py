@@ -87,13 +87,8 @@ class SameFormCertifier:
     def __init__(
         self, answer: "Callable[[list[str]], Tensor]", tokenizer: Tokenizer, threat: Threat
     ) -> None:
-        own = tokenizer.splitter.settings if isinstance(tokenizer, WordTokenizer) else None
-        if threat.words != own:
-            msg = (
-                f"got a threat about {threat.words} for a model of {own or 'subwords'}, expected "
-                "the words of the model"
-            )
-            raise ValueError(msg)
+        words = tokenizer.splitter.settings if isinstance(tokenizer, WordTokenizer) else None
+        threat.check_words(words)
         self._answer, self._tokenizer = answer, tokenizer
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:

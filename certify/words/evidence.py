@@ -169,12 +169,7 @@ class EvidenceCertifier:
             self.changes = Substitutions.of_model(
                 threat.changes, settings, ordered="MonotoneScores"
             )
-        if threat.words != settings:
-            msg = (
-                f"got a threat about {threat.words} for a model of {settings}, expected the words "
-                "of the model"
-            )
-            raise ValueError(msg)
+        threat.check_words(settings)
         tables = [model.scores.word_table(), *map(model.scores.ngram_table, model.scores.orders)]
         bounded = all(bool(((t >= 0) & (t <= LARGEST)).all()) for t in tables)
         if not bounded or sum(map(len, tables)) > ROWS:

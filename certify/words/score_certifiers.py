@@ -92,13 +92,7 @@ class _Certifier:
 
     def __init__(self, model: ScoreModel, threat: Threat) -> None:
         """Raise a ValueError for other words than the threat's, or scores of inexact sums."""
-        settings = model.tokenizer.splitter.settings
-        if threat.words != settings:
-            msg = (
-                f"got a threat about {threat.words} for a model of {settings}, expected the words "
-                "of the model"
-            )
-            raise ValueError(msg)
+        threat.check_words(model.tokenizer.splitter.settings)
         tables = [model.scores.word_table()]
         tables += [model.scores.ngram_table(order) for order in model.scores.orders]
         largest_of = [float(table.abs().max()) for table in tables]
