@@ -268,18 +268,15 @@ class EvidenceCertifier:
         table = model.scores.word_table()[:, 0]
         order = table.argsort(descending=True, stable=True)[: int((table > 0).sum())]
         words = [model.tokenizer.vocabulary.lookup_token(int(at)) for at in order]
-        most = self._checked(" ".join([text, *words]), 1 - model.network.positive)
-        if most is None:
+
+        def checked(count: int) -> str | None:
+            return self._checked(" ".join([text, *words[:count]]), 1 - model.network.positive)
+
+        if checked(len(words)) is None:
             return None
         # The number of words that suffices, by bisection: evidence only grows.
-        enough = bisect_left(
-            range(len(words)),
-            True,
-            key=lambda n: (
-                self._checked(" ".join([text, *words[:n]]), 1 - model.network.positive) is not None
-            ),
-        )
-        return " ".join([text, *words[:enough]])
+        enough = bisect_left(range(len(words)), True, key=lambda n: checked(n) is not None)
+        return checked(enough)
 
     def _checked(self, text: str, prediction: int) -> str | None:
         """Return a text if its prediction differs from a class, or is a tie; else None."""
