@@ -104,21 +104,15 @@ class ReadChoices(NamedTuple):
     ids: "Tensor"
     starts: "Tensor"
 
-    @property
-    def owners(self) -> "Tensor":
-        """`[M]`: the number of the word of each result."""
-        import torch
-
-        return torch.arange(len(self.words)).repeat_interleave(self.starts.diff())
-
     def table(self) -> "Tensor":
         """`[U, S]` results of one id, rows filled up with that of the word itself."""
         import torch
 
-        # Rows are filled up with the word itself, the first entry of each list.
-        owners, own = self.owners, self.ids[self.starts[:-1], :1]
+        sizes = self.starts.diff()
+        # The number of the word of each result, and the word itself, the first entry of each list.
+        owners, own = torch.repeat_interleave(sizes), self.ids[self.starts[:-1], :1]
         # `amax` of no words raises.
-        table = own.repeat(1, int(self.starts.diff().amax()) if len(own) else 1)
+        table = own.repeat(1, int(sizes.amax()) if len(own) else 1)
         table[owners, torch.arange(len(owners)) - self.starts[owners]] = self.ids[:, 0]
         return table
 
