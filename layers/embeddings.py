@@ -151,14 +151,10 @@ class PlainEmbedding(TokenEmbedding):
         scale: float | None = None,
         **base: Any,
     ) -> None:
-        """Draw normal embeddings, of norms near 1.
+        """Draw normal embeddings, of norms near 1; the rest: see `TokenEmbedding`.
 
-        Args:
-            vocab_size: see `TokenEmbedding`.
-            width: see `TokenEmbedding`.
-            positions: see `TokenEmbedding`; learned ones are scaled as the words are.
-            scale: factor of the words; None: sqrt(width).
-            base: see `TokenEmbedding`.
+        Learned positions are scaled as the words are. `scale` is the factor of the words; None:
+        sqrt(width).
         """
         super().__init__(vocab_size, width, positions=positions, **base)
         self.scale = width**0.5 if scale is None else scale
