@@ -79,13 +79,9 @@ class DecoderBlock(nn.Module):
     """Attention, then a network on each token; LayerNorm after each sum (Vaswani et al., 2017)."""
 
     def __init__(self, attention: Causal, *, width: int, hidden: int, dropout: float) -> None:
-        """Build the layers.
+        """Build the layers around a causal attention; `hidden` is the width of the network.
 
-        Args:
-            attention: a causal one.
-            width: of a token.
-            hidden: width of the network on each token.
-            dropout: of both residual branches, while training.
+        Dropout is of both residual branches, while training.
         """
         super().__init__()
         self.attention = attention

@@ -33,14 +33,7 @@ Steps = Generator[list[Encoding], Tensor, "Nearest | None"]
 
 
 class Nearest(NamedTuple):
-    """A text that may have another prediction.
-
-    Attributes:
-        changes: its changes of forms.
-        k: largest number of changes.
-        margin: its margin over the class `rival`.
-        rival: the class.
-    """
+    """A text of at most k changes that may have another prediction, and its margin over that."""
 
     changes: Changes
     k: int | None
@@ -75,10 +68,6 @@ class ListedModel(NamedTuple):
     @classmethod
     def of(cls, tokenizer: Tokenizer, answer: Callable[[list[Encoding]], Tensor]) -> Self:
         """Return the classifier of the words that a tokenizer reads, or else of its words alone.
-
-        Args:
-            tokenizer: of the model.
-            answer: see the class.
 
         Raises:
             ValueError: see `EncodedWords.word_tokenizer`.
@@ -209,9 +198,7 @@ class ListedCertifier:
 class _Around:
     """The inputs around one text, and their margins.
 
-    Args:
-        model: the classifier.
-        results: for each word the ids that it may get, its own first.
+    `results` are for each word the ids that it may get, its own first.
     """
 
     def __init__(self, model: ListedModel, results: Sequence[Sequence[Ids]]) -> None:
@@ -257,11 +244,7 @@ class _Around:
             self._lost[at] = self._moved[at, self.choices[at][0]]
 
     def sure(self, k: int | None) -> bool:
-        """Return True if the scores alone keep the prediction, whatever the logits may be.
-
-        Args:
-            k: largest number of changed words; None for any number.
-        """
+        """Return True if scores keep the prediction for k changes (None: any), for any logits."""
         if self.model.scores is None or self.model.bound is None:
             return False
         most = len(self._most) if k is None else min(k, len(self._most))
@@ -288,9 +271,7 @@ class _Around:
     def search(self, number: int, k: int | None) -> Steps:
         """Classify all texts with this number of changed forms; stop at a counterexample.
 
-        Args:
-            number: of changed forms.
-            k: largest number of changed words; None for any number.
+        At most k words are changed; None: any number.
         """
         movable = [at for at, choice in enumerate(self.choices) if len(choice) > 1]
         if number == 1:

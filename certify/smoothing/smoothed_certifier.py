@@ -73,12 +73,8 @@ class SmoothedCertifier:
     """Certifies texts for the smoothed classifier around any classifier.
 
     The certificate is about the smoothed classifier, and not the classifier itself. A text whose
-    smoothed class is not certain even without a change has `holds` false for 0, too.
-
-    Args:
-        answer: the classes `[n]` of n texts; -1 for a tie, which votes for no class.
-        threat: the sets of texts.
-        settings: of the smoothing.
+    smoothed class is not certain even without a change has `holds` false for 0, too. `answer`
+    returns the classes `[n]` of n texts; -1 for a tie, which votes for no class.
 
     Raises:
         ValueError: the noise has no certificate for the threat.

@@ -68,18 +68,13 @@ class SameForm(WordSet):
 
 
 class SameFormCertifier:
-    """Certifies any model behind a front end against `SameForm`.
+    """Certifies any model behind a front end against nothing but `SameForm`.
 
     The model gets one and the same input for all texts of the set, so that each certificate holds
-    for any number of changes.
-
-    Args:
-        answer: logits `[n, C]` of n texts.
-        tokenizer: of the model.
-        threat: nothing but `SameForm`, about the words of the model.
+    for any number of changes. `answer` returns the logits `[n, C]` of n texts.
 
     Raises:
-        ValueError: a threat about other words.
+        ValueError: a threat about other words than those of the model.
     """
 
     kind: Kind = "exact"

@@ -149,10 +149,6 @@ class EvidenceCertifier:
 
     Against added text only predictions of the class that evidence speaks for are certified.
 
-    Args:
-        model: the model.
-        threat: the sets of texts.
-
     Raises:
         ValueError: other words than the threat's, sets that move words, or scores below 0 or of
             inexact sums.

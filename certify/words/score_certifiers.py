@@ -51,12 +51,9 @@ class ScoreModel(NamedTuple):
         return offsets
 
     def least_offsets(self, direction: Tensor, length: int, changes: int) -> Tensor:
-        """Return `[J]` float64: least part of the bias in the leads `[J, C]` of a text.
+        """Return `[J]` float64: least part of the bias in leads of directions `[J, C]`.
 
-        Args:
-            direction: of the leads.
-            length: words of the text.
-            changes: words by which an edit may change the length.
+        An edit may change the length of the text by so many words.
         """
         if self.network.bias is None:
             return direction.new_zeros(len(direction))
