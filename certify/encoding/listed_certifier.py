@@ -18,6 +18,8 @@ from certify.threats.text_certificate import largest
 from certify.ties import allowance, runners_up
 from text import EncodedWords, Encoding, Tokenizer, WordTokenizer
 
+AT_ONCE = 16
+"""Texts whose inputs share the batches."""
 CHUNK = 64
 """Inputs of a text that are classified before the next look for a counterexample."""
 
@@ -108,7 +110,6 @@ class ListedCertifier:
         model: the classifier.
         threat: words that are replaced.
         limit: inputs of a text that are listed at most.
-        at_once: texts whose inputs share the batches.
 
     Raises:
         ValueError: another kind of threat, other words than the model's, a limit below 1, or scores
@@ -117,9 +118,7 @@ class ListedCertifier:
 
     kind: Kind = "lower bound"
 
-    def __init__(
-        self, model: ListedModel, threat: Threat, *, limit: int, at_once: int = 16
-    ) -> None:
+    def __init__(self, model: ListedModel, threat: Threat, *, limit: int) -> None:
         if not isinstance(threat, Replacements):
             msg = (
                 f"got the threat {threat.title} for a list, expected synonyms or perturbation sets"
@@ -131,7 +130,7 @@ class ListedCertifier:
         ordered = None if model.scores is None else "an encoder with scores of words"
         settings = model.words.splitter.settings
         self.threat = Replacements.of_model(threat, settings, ordered=ordered)
-        self.model, self.limit, self.at_once = model, limit, at_once
+        self.model, self.limit = model, limit
         self._read = ReadWords(self.threat, model.words)
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
@@ -143,7 +142,7 @@ class ListedCertifier:
         certificates: dict[int, TextCertificate] = {}
         active: list[tuple[int, Search, list[Encoding]]] = []
         while waiting or active:
-            while waiting and len(active) < self.at_once:
+            while waiting and len(active) < AT_ONCE:
                 row, search = waiting.pop()
                 active.append((row, search, next(search)))
             logits = self.model.answer([encoding for _, _, inputs in active for encoding in inputs])
