@@ -113,5 +113,4 @@ class AroundText:
     ) -> Gain | None:
         if not isinstance(attention, OneLipschitzSelfAttention):
             return None
-        x, _, radius, weighed = arguments[attention]
-        return AttentionAround(attention, norms.attention, x, mask, radius, weighed=weighed).gain
+        return AttentionAround(attention, norms.attention, mask, arguments[attention][-1]).gain
