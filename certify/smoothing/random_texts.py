@@ -22,14 +22,12 @@ class RandomTexts(Protocol):
 
     def draw(self, words: Sequence[str], random: Random) -> list[str]:
         """Return the words of one random text."""
-        ...
 
     def share_after(self, words: Sequence[str], k: int | None, share: float) -> float:
         """Return a lower bound on the share of a class after at most k changes (None: any number).
 
         `share` is its share among the random texts of the text, or a lower bound on it.
         """
-        ...
 
 
 class MaskedWords:

@@ -68,7 +68,6 @@ class TextCertifier(Protocol):
 
         They rise, replace the threat's own k, and end with None for any number, if at all.
         """
-        ...
 
 
 def largest(verdicts: Sequence[bool], ks: Sequence[int | None]) -> int | None:
