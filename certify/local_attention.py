@@ -23,11 +23,8 @@ _FINE = 1e-11
 class AttentionAround:
     """One attention layer around its inputs for the texts of a batch.
 
-    Args:
-        attention: in float64 and evaluation mode.
-        norms: of its weights, measured.
-        mask: `[B, N]`.
-        weighed: of its forward pass.
+    The layer is in float64 and evaluation mode, the norms of its weights are measured, and
+    `weighed` is of its forward pass with the mask `[B, N]`.
     """
 
     def __init__(

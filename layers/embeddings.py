@@ -62,14 +62,9 @@ class TokenEmbedding(nn.Module):
         pairs: bool = False,
         positions: Positions = "learned",
     ) -> None:
-        """Draw normal embeddings.
+        """Draw normal embeddings for texts of at most `max_length` tokens.
 
-        Args:
-            vocab_size: number of token ids.
-            width: embedding width d.
-            max_length: longest text in tokens.
-            pairs: add a segment embedding to the position's.
-            positions: learned, sinusoidal, or none.
+        `pairs` adds a segment embedding to the position's.
         """
         super().__init__()
         self.max_length, self.kind = max_length, positions

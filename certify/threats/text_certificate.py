@@ -10,9 +10,7 @@ Kind = Literal["exact", "lower bound", "probabilistic", "unproven"]
 class WorstText(NamedTuple):
     """The text of a set that comes nearest to another prediction, or has it.
 
-    Attributes:
-        text: the text.
-        changes: each changed word as it was, and what it became, in the order of the text.
+    Changes are each changed word as it was, and what it became, in the order of the text.
     """
 
     text: str

@@ -293,9 +293,7 @@ class SynonymCertifier(_Certifier):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the least leads of texts over the other classes, by the number of changes.
 
-        Args:
-            texts: words that the model reads.
-            lengths: numbers of all words.
+        Texts are the words that the model reads; lengths count all words.
 
         Returns:
             `[B]` predictions; `[B, N + 1, C]` leads after 0, 1, ... changes, infinite for the
