@@ -13,7 +13,6 @@ taken within a round: of seconds of the processor on a CPU, which others may be 
 wall clock on a GPU. `--out` keeps the other parts of the file; `--figure` draws from it.
 """
 
-import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +30,7 @@ from benchmarks.adversarial_steps import (
     lengths_table,
     memory_table,
 )
-from benchmarks.command import command, heading, save, settings
+from benchmarks.command import command, heading, load, save, settings
 from measure.charts import Bars, grouped_bars
 
 
@@ -94,15 +93,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.error("give positive numbers")
     torch.set_num_threads(options.threads)
     if options.lengths:
-        save(options.out, read(options.out) | {"lengths": steps_part(options)})
+        save(options.out, load(options.out) | {"lengths": steps_part(options)})
     if options.figure is not None:
-        draw_ratios(read(options.out), options.figure)
-
-
-def read(path: Path | None) -> dict[str, Any]:
-    """Return the figures of earlier runs in a file; none without a file."""
-    content: dict[str, Any] = {}
-    return json.loads(path.read_text()) if path is not None and path.is_file() else content
+        draw_ratios(load(options.out), options.figure)
 
 
 if __name__ == "__main__":

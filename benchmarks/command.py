@@ -94,6 +94,12 @@ def _texts(cells: Iterable[object]) -> Iterator[str]:
     return (f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in cells)
 
 
+def load(path: Path | None) -> dict[str, Any]:
+    """Return the figures of a file of `save`; none without a file."""
+    content: dict[str, Any] = {}
+    return json.loads(path.read_text()) if path is not None and path.is_file() else content
+
+
 def save(path: Path | None, content: object) -> None:
     """Write figures as JSON; without a path it does nothing."""
     if path is not None:

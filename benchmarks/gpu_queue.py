@@ -11,7 +11,6 @@ models, also on a CPU. No hub is needed: encoders of real size get random weight
 `--data_dir` the texts are those of the corpus Reviews, else those of SST-2.
 """
 
-import json
 import os
 import re
 import signal
@@ -26,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 import yaml
 
-from benchmarks.command import command, save, table
+from benchmarks.command import command, load, save, table
 from datamodules.sources.reviews_grammar import generate
 from layers.architectures import build_masked_lm
 from layers.pretrained_encoders import save_model
@@ -119,9 +118,7 @@ class Queue:
 
     def known(self, entry: Entry) -> dict[str, Any]:
         """Return what earlier calls have found; nothing if there is nothing."""
-        content: dict[str, Any] = {}
-        file = self.file(entry)
-        return json.loads(file.read_text()) if file.is_file() else content
+        return load(self.file(entry))
 
     def words(self, entry: Entry) -> list[str]:
         """Return the command; encoders that it names are written first."""
@@ -215,9 +212,7 @@ class Queue:
     def _figures(self, entry: Entry) -> dict[str, Any]:
         if entry.of_program:
             return dict(read(self.folder / "runs" / entry.name / "results.json") or {})
-        file = self.folder / "figures" / f"{entry.name}.json"
-        content: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
-        return content
+        return load(self.folder / "figures" / f"{entry.name}.json")
 
     def go(self, entries: Sequence[Entry]) -> None:
         """Run the unfinished commands, until the budget is spent."""

@@ -123,10 +123,7 @@ def recorded(run: RunDirectory, recipe: str) -> list[AttackRecord]:
 def bound(model: TaskModule, records: Sequence[AttackRecord], threat: Substitutions) -> Bound:
     """Certify the attacked texts for a set, and look their adversarial texts up in it.
 
-    Args:
-        model: a classifier with certificates for perturbation sets.
-        records: outcomes of an attack on this model.
-        threat: the set.
+    The records are of an attack on this model, which has certificates for such sets.
     """
     outcome = Bound([str(record.text) for record in records])
     certificates = model.text_certifier(threat)(outcome.texts, (None,))

@@ -132,9 +132,8 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     training = Training(options)
     count = len(training.weights)
-    measurements = [training.compared() for _ in range(options.repeats + 1)][
-        1:
-    ]  # the first is start-up
+    # The first is start-up.
+    measurements = [training.compared() for _ in range(options.repeats + 1)][1:]
     costs, gaps = costs_of(measurements), [training.gap(interval) for interval in options.every]
     residual = float(unitary_factor(torch.stack(training.weights), options.method)[1].max())
     names = ("model", "batch", "length", "lr", "method", "precision", "threads")

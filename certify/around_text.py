@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from certify.last_feedforward import LastFeedForward
-from certify.lipschitz import Around, BlockNorms, EncoderBound, Gain, encoder_bound
+from certify.lipschitz import Around, BlockNorms, EncoderBound, encoder_bound
 from certify.local_attention import AttentionAround
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.encoders import LipschitzBlock, LipschitzClassifier
@@ -93,7 +93,9 @@ class AroundText:
         # Start from constants that hold everywhere; local ones may only improve on them.
         best = proven(everywhere)
         gains = [
-            self._gain(attention, norms, arguments, mask)
+            AttentionAround(attention, norms.attention, mask, arguments[attention][-1]).gain
+            if isinstance(attention, OneLipschitzSelfAttention)
+            else None
             for attention, norms in zip(self.attentions, self.norms, strict=True)
         ]
         lengths, distance = mask.sum(dim=1).to(torch.float64), FARTHEST * best
@@ -107,11 +109,3 @@ class AroundText:
             # Where the ball was too large, shrink it towards the proven radius.
             distance = reached + (distance - reached).clamp_min(0.0) / 8
         return best
-
-    def _gain(
-        self, attention: nn.Module, norms: BlockNorms, arguments: Arguments, mask: Tensor
-    ) -> Gain | None:
-        if not isinstance(attention, OneLipschitzSelfAttention):
-            return None
-        x, _, radius, weighed = arguments[attention]
-        return AttentionAround(attention, norms.attention, x, mask, radius, weighed=weighed).gain

@@ -17,6 +17,7 @@ from layers.attention.bounds import BOUNDS, Bound
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.encoders import LipschitzClassifier
 from layers.orthogonal import OrthogonalLinear
+from text import check_choice
 
 log = logging.getLogger(__name__)
 
@@ -91,9 +92,7 @@ class Certifier:
                 is not about: other classes, hooks, methods of an instance's own, a compiled or
                 wrapped one.
         """
-        if bound not in CERTIFIED_BOUNDS:
-            msg = f"got bound={bound!r}, expected one of {', '.join(CERTIFIED_BOUNDS)}"
-            raise ValueError(msg)
+        check_choice("bound", bound, CERTIFIED_BOUNDS)
         check_unwrapped(module)
         check_unwrapped(module.network)
         for name, parameter in module.network.named_parameters():

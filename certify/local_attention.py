@@ -23,28 +23,20 @@ _FINE = 1e-11
 class AttentionAround:
     """One attention layer around its inputs for the texts of a batch.
 
-    Args:
-        attention: in float64 and evaluation mode.
-        norms: of its weights, measured.
-        x: `[B, N, d]` its inputs.
-        mask: `[B, N]`.
-        radius: `[B]`, the bound on the norms of the inputs that its forward pass was given.
-        weighed: of that pass; None to compute it.
+    The layer is in float64 and evaluation mode, the norms of its weights are measured, and
+    `weighed` is of its forward pass with the mask `[B, N]`.
     """
 
     def __init__(
         self,
         attention: OneLipschitzSelfAttention,
         norms: AttentionNorms,
-        x: Tensor,
         mask: Tensor,
-        radius: Tensor,
-        *,
-        weighed: Weighed | None = None,
+        weighed: Weighed,
     ) -> None:
         self.norms, self.temperature = norms, 2 * attention.alpha_1
-        self.width, self.lengths = x.shape[-1], mask.sum(dim=1).to(x.dtype)
-        value, logits, weights = weighed or attention.weigh(x, mask, radius)
+        value, logits, weights = weighed
+        self.width, self.lengths = attention.width, mask.sum(dim=1).to(value.dtype)
         # Offset heads have constant weights: only the other heads mix by scores.
         value = value[:, attention.offset_heads :]
         padding = ~mask[:, None, None, :]

@@ -109,7 +109,7 @@ PARTS: dict[type[nn.Module], Part] = {
     OrthogonalLinear: Part(
         parameters=("raw",),
         settings={
-            **dict.fromkeys(("in_features", "out_features", "count", "iterations"), _count),
+            **dict.fromkeys(("in_features", "out_features", "count"), _count),
             "method": _plain,
             # Measured as they are: the forward pass multiplies by what `weight()` gives.
             **dict.fromkeys(("_cache", "_fixed"), _tensors),

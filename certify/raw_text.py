@@ -113,7 +113,7 @@ def check_code(holder: object, names: Sequence[str]) -> None:
     refuse(complaints_about_holder(holder))
     objects = [holder]
     for name in names:
-        objects += _objects(_named(holder, name), name)
+        objects += _objects(getattr(holder, name, None), name)
     objects += [hook.__self__ for one in objects for hook in _hooks(one) if _is_own_hook(hook)]
     for kind in dict.fromkeys(base for one in objects for base in type(one).__mro__):
         refuse(_replaced_methods(kind))
@@ -129,11 +129,8 @@ def check_copy(holder: object, copy: object, names: Sequence[str]) -> None:
     attributes that are read between a text and its logits.
     """
     for name in names:
-        refuse(_differences(_named(holder, name), _named(copy, name), name))
-
-
-def _named(holder: object, name: str) -> Any:
-    return getattr(holder, name, None)
+        own, other = getattr(holder, name, None), getattr(copy, name, None)
+        refuse(_differences(own, other, name))
 
 
 def _hooks(part: object) -> list[Any]:
@@ -269,7 +266,8 @@ def _replaced_methods(kind: type) -> Iterator[Complaint]:
             named = not ours or function.__qualname__ == f"{kind.__qualname__}.{key}"
             if not (proper and named):
                 yield f"{name}.{key}() that was replaced", "the class's own"
-        if _is_ours(kind) and callable(value) and not _usual(value):
+        usual = isinstance(value, FunctionType | staticmethod | classmethod | type)
+        if _is_ours(kind) and callable(value) and not usual:
             yield f"a {type(value).__name__} as {name}.{key}", "a method of the class"
 
 
@@ -285,10 +283,6 @@ def _functions(value: Any) -> list[FunctionType]:
         parts = [value]
     found = (_unwrapped(part) for part in parts)
     return [part for part in found if isinstance(part, FunctionType)]
-
-
-def _usual(value: Any) -> bool:
-    return isinstance(value, FunctionType | staticmethod | classmethod | type)
 
 
 # Values

@@ -13,14 +13,7 @@ PAGE = Path(__file__).parent / "methods" / "architectures.md"
 
 @dataclass(frozen=True)
 class Architecture:
-    """An encoder of `transformers`.
-
-    Attributes:
-        name: its usual name.
-        kind: its `model_type`.
-        attention: the form of its attention.
-        models: models of this form.
-    """
+    """An encoder of `transformers`: usual name, `model_type`, form of attention, models."""
 
     name: str
     kind: str
@@ -53,12 +46,7 @@ ARCHITECTURES = (
 
 @dataclass(frozen=True)
 class Use:
-    """A use of an encoder.
-
-    Attributes:
-        title: head of its column.
-        command: how it is asked for.
-    """
+    """A use of an encoder: the head of its column, and how it is asked for."""
 
     title: str
     command: str

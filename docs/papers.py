@@ -77,17 +77,6 @@ def read_papers() -> list[Paper]:
     return papers
 
 
-def expand(numbers: str) -> list[str]:
-    """Return the numbers of `4.1, 5.1-5.3`: 4.1, 5.1, 5.2, 5.3."""
-    expanded = []
-    for part in numbers.split(", "):
-        first, _, last = part.partition("-")
-        chapter = first.rstrip("0123456789")
-        start, stop = (int(end.removeprefix(chapter)) for end in (first, last or first))
-        expanded += [f"{chapter}{number}" for number in range(start, stop + 1)]
-    return expanded
-
-
 def hours(cost: dict[str, Any]) -> float:
     """Return the hours of `runs` runs, by the median of published runs that are `like` them."""
     content = json.loads((DOCS / "results" / f"{cost['study']}.json").read_text(encoding="utf-8"))

@@ -27,11 +27,7 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml", 
 
 
 def site_path(file: str) -> str:
-    """Return the page of the site that shows a file or folder of the repository.
-
-    Args:
-        file: path in the repository, as `docs/cli.md` or `configs/attack/custom.yaml`.
-    """
+    """Return the page of the site that shows a file or folder of the repository, by its path."""
     if file == "README.md":
         return "index.md"
     if file.startswith("docs/"):
@@ -182,13 +178,9 @@ def page_text(file: str) -> str:
 
 
 def outside_pages(docs: dict[str, str]) -> dict[str, str]:
-    """Return the pages of all files outside of `docs/` that pages link to.
+    """Return the Markdown of all files outside of `docs/` that pages link to, by path.
 
-    Args:
-        docs: pages of `docs/`, by path in the repository.
-
-    Returns:
-        Their Markdown, by path in the repository, with the home page and the notebooks.
+    The home page and the notebooks are among them; `docs` are the pages of `docs/`, by path.
     """
     notebooks = sorted((ROOT / NOTEBOOKS).glob("*.ipynb"))
     waiting = {"README.md", *(str(path.relative_to(ROOT)) for path in notebooks)}

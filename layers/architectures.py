@@ -120,11 +120,9 @@ def check_guesses_words(config: "PretrainedConfig") -> None:
 
 
 def check_reads_text(model: "PreTrainedModel", *, decoders: bool = False) -> None:
-    """Check that a model encodes text, and begins with word embeddings.
+    """Check that a model of `transformers` encodes text, and begins with word embeddings.
 
-    Args:
-        model: any of `transformers`.
-        decoders: True where causal models will do, too: their last token reads the text.
+    With `decoders` causal models will do, too: their last token reads the text.
 
     Raises:
         ValueError: it does not, or it is a decoder, or one that reads more than the embeddings.

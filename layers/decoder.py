@@ -79,13 +79,9 @@ class DecoderBlock(nn.Module):
     """Attention, then a network on each token; LayerNorm after each sum (Vaswani et al., 2017)."""
 
     def __init__(self, attention: Causal, *, width: int, hidden: int, dropout: float) -> None:
-        """Build the layers.
+        """Build the layers around a causal attention; `hidden` is the width of the network.
 
-        Args:
-            attention: a causal one.
-            width: of a token.
-            hidden: width of the network on each token.
-            dropout: of both residual branches, while training.
+        Dropout is of both residual branches, while training.
         """
         super().__init__()
         self.attention = attention
@@ -127,17 +123,10 @@ class Decoder(NextToken):
         dropout: float,
         length: int,
     ) -> None:
-        """Build the layers.
+        """Build the layers; `hidden` is the width of the network on each token.
 
-        Args:
-            vocab_size: number V of token ids.
-            kind: of the attention.
-            width: of a token.
-            heads: of each attention; heads that do not divide the width are a ValueError.
-            depth: number of blocks.
-            hidden: width of the network on each token.
-            dropout: of embedded tokens and of residual branches, while training.
-            length: the longest text in tokens.
+        Dropout is of embedded tokens and of residual branches, while training; the length is that
+        of the longest text in tokens. Heads that do not divide the width are a ValueError.
         """
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, width)
@@ -177,13 +166,9 @@ class LSTMNetwork(NextToken):
     """Embeddings, an LSTM and a linear map to logits."""
 
     def __init__(self, vocab_size: int, *, width: int, depth: int, dropout: float) -> None:
-        """Build the layers.
+        """Build the layers; the width is that of embeddings, hidden state and cell state.
 
-        Args:
-            vocab_size: number V of token ids.
-            width: of embeddings, hidden state and cell state.
-            depth: number of layers.
-            dropout: of embedded tokens and of the output of each layer, while training.
+        Dropout is of embedded tokens and of the output of each layer, while training.
         """
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, width)

@@ -62,14 +62,9 @@ class TokenEmbedding(nn.Module):
         pairs: bool = False,
         positions: Positions = "learned",
     ) -> None:
-        """Draw normal embeddings.
+        """Draw normal embeddings for texts of at most `max_length` tokens.
 
-        Args:
-            vocab_size: number of token ids.
-            width: embedding width d.
-            max_length: longest text in tokens.
-            pairs: add a segment embedding to the position's.
-            positions: learned, sinusoidal, or none.
+        `pairs` adds a segment embedding to the position's.
         """
         super().__init__()
         self.max_length, self.kind = max_length, positions
@@ -151,14 +146,10 @@ class PlainEmbedding(TokenEmbedding):
         scale: float | None = None,
         **base: Any,
     ) -> None:
-        """Draw normal embeddings, of norms near 1.
+        """Draw normal embeddings, of norms near 1; the rest: see `TokenEmbedding`.
 
-        Args:
-            vocab_size: see `TokenEmbedding`.
-            width: see `TokenEmbedding`.
-            positions: see `TokenEmbedding`; learned ones are scaled as the words are.
-            scale: factor of the words; None: sqrt(width).
-            base: see `TokenEmbedding`.
+        Learned positions are scaled as the words are. `scale` is the factor of the words; None:
+        sqrt(width).
         """
         super().__init__(vocab_size, width, positions=positions, **base)
         self.scale = width**0.5 if scale is None else scale

@@ -61,11 +61,8 @@ class LipschitzBlock(nn.Module):
     ) -> None:
         """Join the parts.
 
-        Args:
-            attention: the mechanism.
-            feedforward: optional second half.
-            norm: optional mean-only normalisation of the output (ablation).
-            dropout: probability on the mixed output while training (ablation).
+        Two are ablations: a mean-only normalisation of the output, and dropout on the mixed output
+        while training.
         """
         super().__init__()
         self.attention, self.feedforward, self.norm = attention, feedforward, norm

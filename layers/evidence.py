@@ -36,11 +36,9 @@ class EvidenceSum(nn.Module):
 
 
 def new_evidence(scores: NgramScores, ids: Tensor) -> Tensor:
-    """`[B, N, 1]`: the scores of the words and n-grams that end at a position for the first time.
+    """`[B, N, 1]`: scores of the words and n-grams that end at a position for the first time.
 
-    Args:
-        scores: with one class.
-        ids: `[B, N]`.
+    The scores have one class; ids are `[B, N]`.
     """
     words = nn.functional.embedding(ids, scores.word_table())
     total = words * first_occurrences(ids).unsqueeze(-1)

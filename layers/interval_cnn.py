@@ -20,14 +20,7 @@ class IntervalCNN(nn.Module):
     def __init__(
         self, vector_width: int, width: int, num_classes: int, *, pooling: WindowPooling = "mean"
     ) -> None:
-        """Build the layers.
-
-        Args:
-            vector_width: of a word vector.
-            width: of all layers.
-            num_classes: number of logits.
-            pooling: over the real words.
-        """
+        """Build the layers, all of one width; the pooling is over the real words."""
         super().__init__()
         self.projection = nn.Linear(vector_width, width)
         self.convolution = nn.Conv1d(width, width, 3, padding=1)

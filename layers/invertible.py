@@ -249,14 +249,14 @@ def invert(
     x, rows, rest, plain = y.clone(), y, context, y.clone()
     accelerated = torch.zeros(batch, dtype=torch.bool, device=y.device)
     waited = torch.zeros_like(counts)
-    past = _History(settings.memory, y)
+    past, order = _History(settings.memory, y), 2 if settings.norm == "2" else math.inf
     with torch.no_grad():
         for _ in range(settings.most):
             if not len(active):
                 break
             image = rows - branch(x, *rest)
             step = image - x
-            residual = _size(step, settings.norm)
+            residual = torch.linalg.vector_norm(step.flatten(1), order, dim=1)
             counts[active] += 1
             better = residual < least[active]
             chosen = active[better]
@@ -269,7 +269,7 @@ def invert(
             back = accelerated & ((residual > _GROWTH * least[active]) | (waited > settings.memory))
             waited = torch.where(back, 0, waited)
             following, accelerated = past.next(image, step, back)
-            x = torch.where(_like(back, x), plain, following)
+            x = torch.where(back.view(-1, *[1] * (x.dim() - 1)), plain, following)
             # Converged samples leave the iteration, and those with infinite iterates.
             going = (least[active] > settings.tolerance) & residual.isfinite()
             if not bool(going.all()):
@@ -327,17 +327,6 @@ class _History:
         """Remove the samples that have left the iteration."""
         self.images, self.steps = self.images[:, going], self.steps[:, going]
         self.usable = self.usable[:, going]
-
-
-def _size(x: Tensor, norm: Norm) -> Tensor:
-    """`[B]`: the norm of each sample as one vector."""
-    size: Tensor = torch.linalg.vector_norm(x.flatten(1), 2 if norm == "2" else math.inf, dim=1)
-    return size
-
-
-def _like(flags: Tensor, x: Tensor) -> Tensor:
-    """`[B]` flags with as many dimensions as `x`."""
-    return flags.reshape(-1, *[1] * (x.dim() - 1))
 
 
 class ContractiveLinear(nn.Linear):

@@ -99,8 +99,7 @@ class LevenshteinCNN(nn.Module):
 def joined(shares: list[Tensor]) -> Tensor:
     """`[W]`: the change of a window of all layers with the character at each of its W positions.
 
-    Args:
-        shares: of each layer, `[K]` norms of the matrices of its kernel.
+    Shares are, for each layer, the `[K]` norms of the matrices of its kernel.
     """
     product = torch.ones(1, dtype=torch.float64)
     for share in shares:

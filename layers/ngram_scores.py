@@ -57,11 +57,9 @@ class NgramFinder(NamedTuple):
     marks: tuple[Tensor, ...]
 
     def among(self, candidates: Tensor, real: Tensor) -> FoundNgrams:
-        """Find the n-grams that candidates of neighbouring words form.
+        """Find the n-grams that candidates `[R, N, S]` of neighbouring words form.
 
-        Args:
-            candidates: `[R, N, S]` ids.
-            real: `[R, N, S]`, False for entries that only fill up.
+        `real` `[R, N, S]` is False for entries that only fill up.
         """
         length, size = candidates.shape[1:]
         order = len(self.occurs)
@@ -324,13 +322,10 @@ class ScoreSum(nn.Module):
         self.register_parameter("bias", nn.Parameter(torch.zeros(bias)) if bias else None)
 
     def offset(self, counts: Tensor) -> Tensor | None:
-        """`[..., C]` float64: the bias in units of sums over this number of words; None without.
+        """`[..., C]` float64: the bias in units of sums over `[...]` words; None without one.
 
         It is on `GRID`, as the scores are, so that a sum with it is exact as well; but not in
         training, as rounding has no gradient.
-
-        Args:
-            counts: `[...]` words of texts.
         """
         if self.bias is None:
             return None

@@ -90,16 +90,10 @@ def _between_0_and_1(seeds: Tensor, x: Tensor, draw: int) -> Tensor:
 
 
 def _uniform(start: Tensor, counter: Tensor) -> Tensor:
+    """Return float32 numbers in (0, 1), so that no quantile is infinite."""
     # In place from here on: on a CPU a new array costs more than the arithmetic.
     state = start + GOLDEN * counter
     high = mix_(state).bitwise_right_shift_(64 - _BITS).bitwise_and_((1 << _BITS) - 1)
-    return _fraction(high)
-
-
-def _fraction(number: Tensor) -> Tensor:
-    """Map 0 ... 2^24 - 1 into (0, 1), float32, so that no quantile is infinite.
-
-    Above one half, float32 rounds the added half away; the last step excludes 1 itself.
-    """
-    fraction = number.to(torch.float32).add_(0.5).mul_(2.0**-_BITS)
+    fraction = high.to(torch.float32).add_(0.5).mul_(2.0**-_BITS)
+    # Above one half, float32 rounds the added half away: 1 itself is excluded.
     return fraction.clamp_max_(1 - 2.0**-_BITS)

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from text import check_choice
+
 Method = Literal["cayley", "newton_schulz", "householder", "qr"]
 METHODS: tuple[Method, ...] = ("cayley", "newton_schulz", "householder", "qr")
 
@@ -76,13 +78,7 @@ class OrthogonalLinear(nn.Module):
     """
 
     def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        *,
-        count: int = 1,
-        method: Method = "cayley",
-        iterations: int = 15,
+        self, in_features: int, out_features: int, *, count: int = 1, method: Method = "cayley"
     ) -> None:
         """Draw random orthogonal matrices.
 
@@ -91,14 +87,11 @@ class OrthogonalLinear(nn.Module):
             out_features: width of each map's output.
             count: number of maps.
             method: map from the unconstrained parameter to orthogonal matrices.
-            iterations: steps of `newton_schulz`; not used by the others.
         """
         super().__init__()
-        if method not in METHODS:
-            msg = f"got method={method!r}, expected one of {', '.join(METHODS)}"
-            raise ValueError(msg)
-        self.in_features, self.out_features, self.count = in_features, out_features, count
-        self.method, self.iterations = method, iterations
+        check_choice("method", method, METHODS)
+        self.in_features, self.out_features = in_features, out_features
+        self.count, self.method = count, method
         size = max(in_features, out_features)
         self.raw = nn.Parameter(torch.empty(count, size, size))
         self._cache: tuple[Tensor, Tensor] | None = None
@@ -135,7 +128,7 @@ class OrthogonalLinear(nn.Module):
             if self.method == "cayley":
                 square = cayley(self.raw)
             elif self.method == "newton_schulz":
-                square = newton_schulz(self.raw, self.iterations)
+                square = newton_schulz(self.raw)
             elif self.method == "householder":
                 square = householder(self.raw)
             else:

@@ -1,6 +1,6 @@
 """The bidirectional LSTM classifier on embedded tokens (Hochreiter and Schmidhuber, 1997)."""
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -83,19 +83,15 @@ class LSTMClassifier(nn.Module):
         outputs = []
         # On some processors, oneDNN has no bfloat16 LSTM for autocast.
         full = torch.autocast("cpu", enabled=False) if on_cpu else nullcontext()
-        with full, self._differentiable(x):
+        # In evaluation mode, cuDNN has no gradient, which attacks need.
+        without = x.is_cuda and not self.training and torch.is_grad_enabled()
+        with full, torch.backends.cudnn.flags(enabled=False) if without else nullcontext():
             for number, layer in enumerate(self.layers):
                 if number:
                     packed = packed._replace(data=self.dropout(packed.data))
                 packed, (state, _) = layer(packed)
                 outputs.append((packed, state.transpose(0, 1).flatten(1)))
         return outputs
-
-    def _differentiable(self, x: Tensor) -> AbstractContextManager[None]:
-        """Switch cuDNN off in evaluation mode, where it has no gradient, which attacks need."""
-        if not x.is_cuda or self.training or not torch.is_grad_enabled():
-            return nullcontext()
-        return torch.backends.cudnn.flags(enabled=False)
 
 
 def _real_first(mask: Tensor) -> Tensor:

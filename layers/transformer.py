@@ -68,13 +68,9 @@ class TransformerBlock(nn.Module):
         dropout: float,
         layers: TransformerLayers = TransformerLayers(),
     ) -> None:
-        """Build the layers.
+        """Build the layers around an attention, with dropout everywhere else.
 
-        Args:
-            width: of a token.
-            attention: the mechanism.
-            dropout: everywhere else.
-            layers: settings; norm pre: x + f(norm(x)), post: norm(x + f(x)).
+        Norm pre: x + f(norm(x)), post: norm(x + f(x)).
         """
         super().__init__()
         norm = CentringNorm if layers.mean_norm else nn.LayerNorm

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from layers.weight_names import check_projectable
+from text import check_choice
 
 UnitaryMethod = Literal["qr", "polar"]
 METHODS: tuple[UnitaryMethod, ...] = ("qr", "polar")
@@ -66,9 +67,7 @@ def project_(
         ValueError: a matrix that is wider than high, in reduced precision or not finite; another
             method.
     """
-    if method not in METHODS:
-        msg = f"got method={method!r}, expected one of {', '.join(METHODS)}"
-        raise ValueError(msg)
+    check_choice("method", method, METHODS)
     check_projectable(weights)
     for rows in _chunks(weights):
         chunk = [weights[i] for i in rows]

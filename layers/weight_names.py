@@ -86,17 +86,11 @@ def _shape(name: str, weight: Tensor) -> Literal["square", "fused", "grouped"] |
 
 
 def unitary_blocks(weights: Mapping[str, Tensor]) -> list[Tensor]:
-    """Return the matrices of weights that are unitary by themselves, as views.
+    """Return the matrices `[m, n]`, m >= n, of `unitary_weights` that are unitary alone, as views.
 
     A square weight is one. Of a weight with query, key and value in one matrix, each is one. A
     weight of shared keys or values has fewer rows than columns: it is transposed, so that its rows
     become orthonormal, and the map cannot lengthen a vector.
-
-    Args:
-        weights: by name, as `unitary_weights` returns them.
-
-    Returns:
-        `[m, n]` each, m >= n.
     """
     blocks: list[Tensor] = []
     for name, weight in weights.items():

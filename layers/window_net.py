@@ -140,9 +140,6 @@ class WindowNet(nn.Module):
     def check(self, tables: Tensor) -> float:
         """Return a bound on the absolute value of a score, for a net in evaluation mode.
 
-        Args:
-            tables: of `tables`.
-
         Raises:
             ValueError: weights too large for exact sums.
         """

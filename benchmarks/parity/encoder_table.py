@@ -13,7 +13,7 @@ Each row is written to `--out` when it is measured; the same command resumes aft
 import json
 import math
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,9 @@ class Bench:
         victim = TimedVictim(self.module, batch_size=batch_size)
         if ours:
             limits = Limits(query_budget=options.query_budget)
-            attack = attack.learn(self._training_texts)
+            attack = attack.learn(
+                lambda: (row[1:] for row in labelled_texts(self.corpus.examples("train")))
+            )
             answers = attack_by_engine(attack, victim, self.samples, limits)
         else:
             answers = attack_by_textattack(
@@ -201,10 +203,6 @@ class Bench:
         if needs_model(name):
             row["masked_lm"] = options.masked_lm.name
         return row
-
-    def _training_texts(self) -> Iterator[tuple[Text, int]]:
-        for _, text, label in labelled_texts(self.corpus.examples("train")):
-            yield text, label
 
 
 def encoder_settings(attack: Attack) -> dict[str, Any] | None:

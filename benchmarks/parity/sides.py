@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attacks.composition import Attack
-from attacks.document import Candidate, Document
 from attacks.engine import Engine, Limits, longest_first
 from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
@@ -134,23 +133,15 @@ class TimedVictim(ModuleVictim):
         with self._timed():
             return super().logits(texts)
 
-    def word_weights(
-        self, documents: Sequence[Document], *, compat: str = "none"
-    ) -> list[list[float]]:
+    def word_weights(self, *arguments: Any, **settings: Any) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`."""
         with self._timed():
-            return super().word_weights(documents, compat=compat)
+            return super().word_weights(*arguments, **settings)
 
-    def flip_gains(
-        self,
-        documents: Sequence[Document],
-        candidates: Sequence[Sequence[Candidate]],
-        *,
-        target: int | None = None,
-    ) -> list[list[float]]:
+    def flip_gains(self, *arguments: Any, **settings: Any) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`."""
         with self._timed():
-            return super().flip_gains(documents, candidates, target=target)
+            return super().flip_gains(*arguments, **settings)
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from certify.bound_propagation.propagation_graph import Affine, Elementwise, Graph, Node, Weights
+from certify.bound_propagation.propagation_graph import Affine, Graph, Node, Weights
 
 
 class PairSums(Node):
@@ -143,8 +143,3 @@ class Clipped(Node):
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         constant = -(weights.abs() * self.rest.unsqueeze(1)).flatten(2).sum(dim=-1)
         return [(self.inputs[0], weights * self.middle.unsqueeze(1))], constant
-
-
-def absolutes(graph: Graph, query: Node, key: Node) -> Node:
-    """Return `|q_i + k_j|`, from two `[B, H, N, f]` to `[B, H, N, N, f]`."""
-    return Elementwise(graph, PairSums(graph, query, key), "abs")

@@ -8,8 +8,8 @@ from certify.bound_propagation.additive_nodes import (
     Clipped,
     OfFeatures,
     Offsets,
+    PairSums,
     SomeHeads,
-    absolutes,
 )
 from certify.bound_propagation.propagation_graph import (
     Elementwise,
@@ -176,7 +176,8 @@ def _scores(graph: Graph, x: Node, attention: OneLipschitzSelfAttention) -> Node
     scale = 1 / (2 * attention.alpha_1)
     queries, keys = (Linear(graph, x, w.flatten(0, 1), None, heads=heads) for w in (query, key))
     of_keys = Linear(graph, x, scale * own, None, heads=heads)
-    return OfFeatures(graph, absolutes(graph, queries, keys), of_keys, scale * half)
+    absolutes = Elementwise(graph, PairSums(graph, queries, keys), "abs")
+    return OfFeatures(graph, absolutes, of_keys, scale * half)
 
 
 def _fed(graph: Graph, x: Node, part: OrthogonalFeedForward) -> Node:

@@ -58,13 +58,8 @@ class _EmbeddedText(NamedTuple):
 class RelaxedCertifier:
     """Certifies texts against replaced words by linear relaxation.
 
-    Words after the model's `max_length` are not read, and replacements move no word.
-
-    Args:
-        model: the classifier.
-        threat: the sets of texts.
-        limit: number of texts that are listed at most, where the relaxation does not prove a text;
-            0 for none.
+    Words after the model's `max_length` are not read, and replacements move no word. Where the
+    relaxation does not prove a text, at most `limit` texts are listed; 0 for none.
 
     Raises:
         ValueError: another threat, other words than those of the model, sets that move words, or a

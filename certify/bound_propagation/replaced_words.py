@@ -1,6 +1,6 @@
 """Certifies replaced words by linear relaxation over the candidates of each word."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -46,20 +46,21 @@ class ReplacedWords:
     """
 
     def __init__(self, network: nn.Module, *, passes: Passes = "mixed") -> None:
-        self.network: nn.Module
-        self.build: Callable[[Graph, Tensor, Tensor], Node]
+        self.network: LipschitzClassifier | TransformerClassifier
         if isinstance(network, LipschitzClassifier):
             check_olsa(network)
-            lipschitz = in_float64(network)
-            self.network = lipschitz
-            self.build = lambda graph, table, k: olsa_logits(graph, lipschitz, table, k)
+            self.network = in_float64(network)
         else:
             check_transformer(network)
             assert isinstance(network, TransformerClassifier)  # as just checked
-            ordinary = copy_double(network)
-            self.network = ordinary
-            self.build = lambda graph, table, k: replaced_logits(graph, ordinary, table, k)
+            self.network = copy_double(network)
         self.passes: Passes = passes
+
+    def build(self, graph: Graph, table: Tensor, k: Tensor) -> Node:
+        """Add the network to an empty graph, and return its logits; see `olsa_logits`."""
+        if isinstance(self.network, LipschitzClassifier):
+            return olsa_logits(graph, self.network, table, k)
+        return replaced_logits(graph, self.network, table, k)
 
     @torch.no_grad()
     def logits(self, tokens: Tensor) -> Tensor:

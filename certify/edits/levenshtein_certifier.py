@@ -50,7 +50,8 @@ class LevenshteinCertifier:
         copied = copy.deepcopy(network).to(device="cpu", dtype=torch.float64)
         self.network = copied.eval().requires_grad_(requires_grad=False)
         self.shares, self.reach = shares_of(self.network), reach_of(self.network)
-        self.constant = constant_of(self.network)
+        # Of an edit of any text.
+        self.constant = EXACT * edit_constant(self.shares, spread=1.0, size=float(self.reach[0]))
         rows = self.network.rows()
         # [C, C]: how fast each difference of logits changes with the pooled sum.
         self.gaps = (rows.unsqueeze(1) - rows).norm(self.network.dual, dim=-1)
@@ -113,9 +114,3 @@ def shares_of(network: LevenshteinCNN) -> Tensor:
             torch.stack([operator_norm_bound(tap, network.norm) for tap in kernel]) / used
         )
     return joined(shares)
-
-
-def constant_of(network: LevenshteinCNN) -> float:
-    """Return the constant of an edit of any text, from measured norms of a network in float64."""
-    size = float(reach_of(network)[0])
-    return EXACT * edit_constant(shares_of(network), spread=1.0, size=size)

@@ -18,6 +18,8 @@ from certify.threats.text_certificate import largest
 from certify.ties import allowance, runners_up
 from text import EncodedWords, Encoding, Tokenizer, WordTokenizer
 
+AT_ONCE = 16
+"""Texts whose inputs share the batches."""
 CHUNK = 64
 """Inputs of a text that are classified before the next look for a counterexample."""
 
@@ -33,14 +35,7 @@ Steps = Generator[list[Encoding], Tensor, "Nearest | None"]
 
 
 class Nearest(NamedTuple):
-    """A text that may have another prediction.
-
-    Attributes:
-        changes: its changes of forms.
-        k: largest number of changes.
-        margin: its margin over the class `rival`.
-        rival: the class.
-    """
+    """A text of at most k changes that may have another prediction, and its margin over that."""
 
     changes: Changes
     k: int | None
@@ -75,10 +70,6 @@ class ListedModel(NamedTuple):
     @classmethod
     def of(cls, tokenizer: Tokenizer, answer: Callable[[list[Encoding]], Tensor]) -> Self:
         """Return the classifier of the words that a tokenizer reads, or else of its words alone.
-
-        Args:
-            tokenizer: of the model.
-            answer: see the class.
 
         Raises:
             ValueError: see `EncodedWords.word_tokenizer`.
@@ -119,7 +110,6 @@ class ListedCertifier:
         model: the classifier.
         threat: words that are replaced.
         limit: inputs of a text that are listed at most.
-        at_once: texts whose inputs share the batches.
 
     Raises:
         ValueError: another kind of threat, other words than the model's, a limit below 1, or scores
@@ -128,9 +118,7 @@ class ListedCertifier:
 
     kind: Kind = "lower bound"
 
-    def __init__(
-        self, model: ListedModel, threat: Threat, *, limit: int, at_once: int = 16
-    ) -> None:
+    def __init__(self, model: ListedModel, threat: Threat, *, limit: int) -> None:
         if not isinstance(threat, Replacements):
             msg = (
                 f"got the threat {threat.title} for a list, expected synonyms or perturbation sets"
@@ -142,7 +130,7 @@ class ListedCertifier:
         ordered = None if model.scores is None else "an encoder with scores of words"
         settings = model.words.splitter.settings
         self.threat = Replacements.of_model(threat, settings, ordered=ordered)
-        self.model, self.limit, self.at_once = model, limit, at_once
+        self.model, self.limit = model, limit
         self._read = ReadWords(self.threat, model.words)
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
@@ -154,7 +142,7 @@ class ListedCertifier:
         certificates: dict[int, TextCertificate] = {}
         active: list[tuple[int, Search, list[Encoding]]] = []
         while waiting or active:
-            while waiting and len(active) < self.at_once:
+            while waiting and len(active) < AT_ONCE:
                 row, search = waiting.pop()
                 active.append((row, search, next(search)))
             logits = self.model.answer([encoding for _, _, inputs in active for encoding in inputs])
@@ -209,9 +197,7 @@ class ListedCertifier:
 class _Around:
     """The inputs around one text, and their margins.
 
-    Args:
-        model: the classifier.
-        results: for each word the ids that it may get, its own first.
+    `results` are for each word the ids that it may get, its own first.
     """
 
     def __init__(self, model: ListedModel, results: Sequence[Sequence[Ids]]) -> None:
@@ -257,11 +243,7 @@ class _Around:
             self._lost[at] = self._moved[at, self.choices[at][0]]
 
     def sure(self, k: int | None) -> bool:
-        """Return True if the scores alone keep the prediction, whatever the logits may be.
-
-        Args:
-            k: largest number of changed words; None for any number.
-        """
+        """Return True if scores keep the prediction for k changes (None: any), for any logits."""
         if self.model.scores is None or self.model.bound is None:
             return False
         most = len(self._most) if k is None else min(k, len(self._most))
@@ -288,9 +270,7 @@ class _Around:
     def search(self, number: int, k: int | None) -> Steps:
         """Classify all texts with this number of changed forms; stop at a counterexample.
 
-        Args:
-            number: of changed forms.
-            k: largest number of changed words; None for any number.
+        At most k words are changed; None: any number.
         """
         movable = [at for at, choice in enumerate(self.choices) if len(choice) > 1]
         if number == 1:

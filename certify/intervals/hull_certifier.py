@@ -33,10 +33,6 @@ class HullCertifier:
     holds for any number. Words after the model's `max_length` are not read, and replacements
     move no word.
 
-    Args:
-        model: the classifier.
-        threat: the sets of texts.
-
     Raises:
         ValueError: another threat, other words than those of the model, or sets that move words.
     """

@@ -22,17 +22,12 @@ class RandomTexts(Protocol):
 
     def draw(self, words: Sequence[str], random: Random) -> list[str]:
         """Return the words of one random text."""
-        ...
 
     def share_after(self, words: Sequence[str], k: int | None, share: float) -> float:
-        """Return a lower bound on the share of a class after k changes.
+        """Return a lower bound on the share of a class after at most k changes (None: any number).
 
-        Args:
-            words: the text.
-            k: changes at most; None for any number.
-            share: share of the class among the random texts of the text, or a lower bound on it.
+        `share` is its share among the random texts of the text, or a lower bound on it.
         """
-        ...
 
 
 class MaskedWords:
@@ -126,13 +121,9 @@ class DeletedWords:
 
 
 def least_at_rate(share: float, length: int, rate: float, new_rate: float) -> float:
-    """Return the least share of a class at another rate of deletion, of the same text.
+    """Return the least share of a class at another rate of deletion, of a text of `length` words.
 
-    Args:
-        share: its share at the first rate, at least.
-        length: words of the text.
-        rate: first rate.
-        new_rate: other rate.
+    At the first rate its share is at least `share`.
     """
     from scipy.stats import binom
 

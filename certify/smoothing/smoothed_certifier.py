@@ -11,6 +11,7 @@ from torch import Tensor
 from certify.smoothing.random_texts import NOISES, Noise, random_texts
 from certify.threats import Kind, TextCertificate, Threat
 from certify.threats.text_certificate import largest
+from text import check_choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +42,7 @@ class Smoothing:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.noise not in NOISES:
-            msg = f"got smoothing.noise={self.noise!r}, expected one of {', '.join(NOISES)}"
-            raise ValueError(msg)
+        check_choice("smoothing.noise", self.noise, NOISES)
         for name in ("rate", "alpha"):
             if not 0 < getattr(self, name) < 1:
                 msg = f"got smoothing.{name}={getattr(self, name)}, expected between 0 and 1"
@@ -74,12 +73,8 @@ class SmoothedCertifier:
     """Certifies texts for the smoothed classifier around any classifier.
 
     The certificate is about the smoothed classifier, and not the classifier itself. A text whose
-    smoothed class is not certain even without a change has `holds` false for 0, too.
-
-    Args:
-        answer: the classes `[n]` of n texts; -1 for a tie, which votes for no class.
-        threat: the sets of texts.
-        settings: of the smoothing.
+    smoothed class is not certain even without a change has `holds` false for 0, too. `answer`
+    returns the classes `[n]` of n texts; -1 for a tie, which votes for no class.
 
     Raises:
         ValueError: the noise has no certificate for the threat.
@@ -119,12 +114,11 @@ class SmoothedCertifier:
         # A share above 1/2 after the loss by k changes means that the class wins.
         share = least_share(hits, settings.samples, settings.alpha)
         verdicts = [self.noise.share_after(words, k, share) > 0.5 for k in ks]
-        certified = largest(verdicts, ks)
         return TextCertificate(
             text=text,
             prediction=prediction,
             holds=tuple(verdicts),
-            certified=certified,
+            certified=largest(verdicts, ks),
             kind=self.kind,
             confidence=1 - settings.alpha,
         )

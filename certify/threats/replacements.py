@@ -30,23 +30,16 @@ class Replacements(Threat, ABC):
 
     @abstractmethod
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
-        """Return the ids that words may get, for each word its own first.
-
-        Args:
-            words: words of `occurrences`.
-            tokenizer: of the model.
-        """
+        """Return the ids that words of `occurrences` may get, for each word its own first."""
 
     @abstractmethod
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
         """Return what a word has to become, to get these ids; None if nothing does."""
 
     def write(self, text: str, words: Sequence[str]) -> WorstText:
-        """Write a text with other words than its own.
+        """Write a text with other words: for each word itself, or what replaces it.
 
-        Args:
-            text: the text.
-            words: for each word itself, or what replaces it: none, one or several words.
+        That is none, one or several words.
         """
         parts, end, changes = [], 0, []
         spans = WordSplitter(self.words).spans(text)
@@ -63,12 +56,9 @@ class Replacements(Threat, ABC):
 
     @classmethod
     def of_model(cls, threat: Threat, words: WordSettings, *, ordered: str | None = None) -> Self:
-        """Return a threat against which a model may be certified.
+        """Return a threat against which a model of some words may be certified.
 
-        Args:
-            threat: the threat.
-            words: the words of the model.
-            ordered: name of a model to which the order of words matters; None for others.
+        `ordered` is the name of a model to which the order of words matters; None for others.
 
         Raises:
             ValueError: another kind of threat, other words, or a threat that moves words.
@@ -104,32 +94,21 @@ class ReadChoices(NamedTuple):
     ids: "Tensor"
     starts: "Tensor"
 
-    @property
-    def owners(self) -> "Tensor":
-        """`[M]`: the number of the word of each result."""
-        import torch
-
-        return torch.arange(len(self.words)).repeat_interleave(self.starts.diff())
-
     def table(self) -> "Tensor":
         """`[U, S]` results of one id, rows filled up with that of the word itself."""
         import torch
 
-        # Rows are filled up with the word itself, the first entry of each list.
-        owners, own = self.owners, self.ids[self.starts[:-1], :1]
+        sizes = self.starts.diff()
+        # The number of the word of each result, and the word itself, the first entry of each list.
+        owners, own = torch.repeat_interleave(sizes), self.ids[self.starts[:-1], :1]
         # `amax` of no words raises.
-        table = own.repeat(1, int(self.starts.diff().amax()) if len(own) else 1)
+        table = own.repeat(1, int(sizes.amax()) if len(own) else 1)
         table[owners, torch.arange(len(owners)) - self.starts[owners]] = self.ids[:, 0]
         return table
 
 
 class ReadWords:
-    """Looks up what a model may read in place of words, for each word once.
-
-    Args:
-        threat: the sets of texts.
-        tokenizer: of the model.
-    """
+    """Looks up what a model may read in place of words, for each word once."""
 
     def __init__(self, threat: Replacements, tokenizer: WordTokenizer) -> None:
         self.threat, self.tokenizer = threat, tokenizer

@@ -68,18 +68,13 @@ class SameForm(WordSet):
 
 
 class SameFormCertifier:
-    """Certifies any model behind a front end against `SameForm`.
+    """Certifies any model behind a front end against nothing but `SameForm`.
 
     The model gets one and the same input for all texts of the set, so that each certificate holds
-    for any number of changes.
-
-    Args:
-        answer: logits `[n, C]` of n texts.
-        tokenizer: of the model.
-        threat: nothing but `SameForm`, about the words of the model.
+    for any number of changes. `answer` returns the logits `[n, C]` of n texts.
 
     Raises:
-        ValueError: a threat about other words.
+        ValueError: a threat about other words than those of the model.
     """
 
     kind: Kind = "exact"
@@ -87,13 +82,8 @@ class SameFormCertifier:
     def __init__(
         self, answer: "Callable[[list[str]], Tensor]", tokenizer: Tokenizer, threat: Threat
     ) -> None:
-        own = tokenizer.splitter.settings if isinstance(tokenizer, WordTokenizer) else None
-        if threat.words != own:
-            msg = (
-                f"got a threat about {threat.words} for a model of {own or 'subwords'}, expected "
-                "the words of the model"
-            )
-            raise ValueError(msg)
+        words = tokenizer.splitter.settings if isinstance(tokenizer, WordTokenizer) else None
+        threat.check_words(words)
         self._answer, self._tokenizer = answer, tokenizer
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:

@@ -11,12 +11,7 @@ from text.corrector import Reach
 
 @dataclass(frozen=True)
 class DeletedStopWords(WordSet):
-    """Words of a list that may vanish.
-
-    Attributes:
-        name: of the set.
-        stop_words: the list, in the form of `Threat.split`.
-    """
+    """Words of a list that may vanish; the list is in the form of `Threat.split`."""
 
     name: str
     stop_words: frozenset[str]
@@ -54,9 +49,7 @@ class DeletedStopWords(WordSet):
 class InsertedStopWords(WordSet):
     """Words with a word of a list before or after them.
 
-    Attributes:
-        name: of the set.
-        stop_words: the list, in the form of `Threat.split`, in a fixed order.
+    The list is in the form of `Threat.split`, in a fixed order.
     """
 
     name: str

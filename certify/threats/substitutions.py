@@ -49,21 +49,14 @@ class WordSet(ABC):
 
     @abstractmethod
     def contains(self, word: str, changed: Words) -> bool:
-        """Return True if a word may become these words; the word itself is not asked for.
+        """Return True if a word of `Threat.occurrences` may become other words: two, one or none.
 
-        Args:
-            word: a word of `Threat.occurrences`.
-            changed: the words of a changed text: one or two, or none.
+        The word itself is not asked for.
         """
 
     @abstractmethod
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
-        """Return the ids that the changed words may get, for each word its own first.
-
-        Args:
-            words: words of `Threat.occurrences`.
-            tokenizer: of the model.
-        """
+        """Return the ids that words of `occurrences` may get, for each word its own first."""
 
     @abstractmethod
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:

@@ -76,11 +76,9 @@ class Synonyms(Replacements):
         by_text = bool(values) and all(isinstance(value, dict) for value in values)
         for lists in values if by_text else [content]:
             _check_lists(lists, name)
-        threat = cls(k=k, words=words, lists={} if by_text else content, texts={})
-        if not by_text:
-            threat._check_tokens(name)
-            return threat
-        threat = cls(k=k, words=words, lists={}, texts=content)
+        own, texts = ({}, content) if by_text else (content, {})
+        threat = cls(k=k, words=words, lists=own, texts=texts)
+        threat._check_tokens(name)
         threat._check_positions(name)
         return threat
 

@@ -10,9 +10,7 @@ Kind = Literal["exact", "lower bound", "probabilistic", "unproven"]
 class WorstText(NamedTuple):
     """The text of a set that comes nearest to another prediction, or has it.
 
-    Attributes:
-        text: the text.
-        changes: each changed word as it was, and what it became, in the order of the text.
+    Changes are each changed word as it was, and what it became, in the order of the text.
     """
 
     text: str
@@ -68,7 +66,6 @@ class TextCertifier(Protocol):
 
         They rise, replace the threat's own k, and end with None for any number, if at all.
         """
-        ...
 
 
 def largest(verdicts: Sequence[bool], ks: Sequence[int | None]) -> int | None:

@@ -71,6 +71,15 @@ class Threat:
         """Return the words of a text, in lower case."""
         return _split(self.words, text)
 
+    def check_words(self, words: WordSettings | None) -> None:
+        """Raise a ValueError unless a model reads the words of the threat; None: subwords."""
+        if self.words != words:
+            msg = (
+                f"got a threat about {self.words} for a model of {words or 'subwords'}, expected "
+                "the words of the model"
+            )
+            raise ValueError(msg)
+
     def occurrences(self, text: str) -> tuple[str, ...]:
         """Return the words of a text as `reach` takes them."""
         return self.split(text)

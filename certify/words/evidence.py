@@ -149,10 +149,6 @@ class EvidenceCertifier:
 
     Against added text only predictions of the class that evidence speaks for are certified.
 
-    Args:
-        model: the model.
-        threat: the sets of texts.
-
     Raises:
         ValueError: other words than the threat's, sets that move words, or scores below 0 or of
             inexact sums.
@@ -169,12 +165,7 @@ class EvidenceCertifier:
             self.changes = Substitutions.of_model(
                 threat.changes, settings, ordered="MonotoneScores"
             )
-        if threat.words != settings:
-            msg = (
-                f"got a threat about {threat.words} for a model of {settings}, expected the words "
-                "of the model"
-            )
-            raise ValueError(msg)
+        threat.check_words(settings)
         tables = [model.scores.word_table(), *map(model.scores.ngram_table, model.scores.orders)]
         bounded = all(bool(((t >= 0) & (t <= LARGEST)).all()) for t in tables)
         if not bounded or sum(map(len, tables)) > ROWS:
@@ -273,18 +264,15 @@ class EvidenceCertifier:
         table = model.scores.word_table()[:, 0]
         order = table.argsort(descending=True, stable=True)[: int((table > 0).sum())]
         words = [model.tokenizer.vocabulary.lookup_token(int(at)) for at in order]
-        most = self._checked(" ".join([text, *words]), 1 - model.network.positive)
-        if most is None:
+
+        def checked(count: int) -> str | None:
+            return self._checked(" ".join([text, *words[:count]]), 1 - model.network.positive)
+
+        if checked(len(words)) is None:
             return None
         # The number of words that suffices, by bisection: evidence only grows.
-        enough = bisect_left(
-            range(len(words)),
-            True,
-            key=lambda n: (
-                self._checked(" ".join([text, *words[:n]]), 1 - model.network.positive) is not None
-            ),
-        )
-        return " ".join([text, *words[:enough]])
+        enough = bisect_left(range(len(words)), True, key=lambda n: checked(n) is not None)
+        return checked(enough)
 
     def _checked(self, text: str, prediction: int) -> str | None:
         """Return a text if its prediction differs from a class, or is a tie; else None."""

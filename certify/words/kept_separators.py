@@ -11,11 +11,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from certify.words.spelling import BETWEEN, LETTERS, Edits, codes_of
+from certify.words.spelling import BETWEEN, SPELT, Edits, codes_of
 
 AT_ONCE = 1 << 10
 """Spans whose worst texts are found together for one edit; a quarter of it for each further one."""
-_SPELT = (*LETTERS, " ")
 
 
 class EditedTexts:
@@ -59,7 +58,7 @@ class EditedTexts:
 
         Words after a text cost nothing; spans that do not exist have inf.
         """
-        words = ["".join(_SPELT[code] for code in codes_of(text)).split(" ") for text in texts]
+        words = ["".join(SPELT[code] for code in codes_of(text)).split(" ") for text in texts]
         _, sense = torch.unique(direction.flatten(1), dim=0, return_inverse=True)
         number: dict[tuple[int, str], int] = {}
         owner: list[int] = []

@@ -51,12 +51,9 @@ class ScoreModel(NamedTuple):
         return offsets
 
     def least_offsets(self, direction: Tensor, length: int, changes: int) -> Tensor:
-        """Return `[J]` float64: least part of the bias in the leads `[J, C]` of a text.
+        """Return `[J]` float64: least part of the bias in leads of directions `[J, C]`.
 
-        Args:
-            direction: of the leads.
-            length: words of the text.
-            changes: words by which an edit may change the length.
+        An edit may change the length of the text by so many words.
         """
         if self.network.bias is None:
             return direction.new_zeros(len(direction))
@@ -70,10 +67,6 @@ class ScoreModel(NamedTuple):
         """True if the bias adds the same to every length."""
         return self.network.bias is None or not self.network.normalised
 
-    def ids(self, words: Sequence[str]) -> list[int]:
-        """Return the ids of words; a text without words is one unknown word."""
-        return self.tokenizer.ids(words)
-
     def logits(self, words: Sequence[str]) -> Tensor:
         """Return `[C]` float64: the sums of the scores of a text."""
         return self.all_logits([words])[0]
@@ -81,7 +74,7 @@ class ScoreModel(NamedTuple):
     def all_logits(self, texts: Sequence[Sequence[str]]) -> Tensor:
         """Return `[B, C]` float64, the same for some texts."""
         limit, unknown = self.tokenizer.max_length, self.tokenizer.unk_id
-        ids = [self.ids(words)[:limit] or [unknown] for words in texts]
+        ids = [self.tokenizer.ids(words)[:limit] or [unknown] for words in texts]
         length = max(map(len, ids))
         # Padding has no score.
         padded = torch.tensor([[*row, *[0] * (length - len(row))] for row in ids])
@@ -96,13 +89,7 @@ class _Certifier:
 
     def __init__(self, model: ScoreModel, threat: Threat) -> None:
         """Raise a ValueError for other words than the threat's, or scores of inexact sums."""
-        settings = model.tokenizer.splitter.settings
-        if threat.words != settings:
-            msg = (
-                f"got a threat about {threat.words} for a model of {settings}, expected the words "
-                "of the model"
-            )
-            raise ValueError(msg)
+        threat.check_words(model.tokenizer.splitter.settings)
         tables = [model.scores.word_table()]
         tables += [model.scores.ngram_table(order) for order in model.scores.orders]
         largest_of = [float(table.abs().max()) for table in tables]
@@ -122,15 +109,15 @@ class _Certifier:
             msg = f"got WordScores with window={width} for {self.threat.title}, expected window=1"
             raise ValueError(msg)
 
-    def _rivals(self, predictions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the other classes `[B, C - 1]`, and the directions `[B, C - 1, C]` of margins."""
+    def _directions(self, predictions: Tensor) -> Tensor:
+        """Return the directions `[B, C - 1, C]` of the margins over the other classes."""
         classes = self.model.scores.classes
         numbers = torch.arange(classes - 1).expand(len(predictions), -1)
         # 0 ... C - 1 without the predicted class.
         rivals = numbers + (numbers >= predictions.unsqueeze(1))
         hot = torch.nn.functional.one_hot
         direction = hot(predictions, classes).unsqueeze(1) - hot(rivals, classes)
-        return rivals, direction.to(torch.float64)
+        return direction.to(torch.float64)
 
     def _certificate(
         self,
@@ -139,23 +126,20 @@ class _Certifier:
         verdicts: Sequence[bool],
         ks: Sequence[int | None],
         *,
-        certified: int | None = None,
-        endless: bool = False,
         witness: str | None = None,
         kind: Kind = "exact",
         worst: Sequence[WorstText] = (),
     ) -> TextCertificate:
         words = self.threat.split(text)
-        has_number = certified is not None or endless
         return TextCertificate(
             text=text,
             prediction=prediction,
             holds=tuple(verdicts),
-            certified=certified if has_number else largest(verdicts, ks),
+            certified=largest(verdicts, ks),
             kind=kind,
             witness=witness,
             cut=len(words) > self.model.tokenizer.max_length,
-            unknown=self.model.ids(words).count(self.model.tokenizer.unk_id),
+            unknown=self.model.tokenizer.ids(words).count(self.model.tokenizer.unk_id),
             worst=tuple(worst),
         )
 
@@ -287,19 +271,16 @@ class SynonymCertifier(_Certifier):
                 changed[k] = self.threat.write(
                     text, [replaced.get(i, word) for i, word in enumerate(words[row])]
                 )
-            certificates.append(
-                self._certificate(
-                    text,
-                    y,
-                    verdicts,
-                    ks,
-                    certified=certified,
-                    endless=certified is None,
-                    witness=changed[failing[0]].text if failing else None,
-                    kind=self.kind if exact else "lower bound",
-                    worst=[changed[k] for k in at] if worst and exact else (),
-                )
+            certificate = self._certificate(
+                text,
+                y,
+                verdicts,
+                ks,
+                witness=changed[failing[0]].text if failing else None,
+                kind=self.kind if exact else "lower bound",
+                worst=[changed[k] for k in at] if worst and exact else (),
             )
+            certificates.append(replace(certificate, certified=certified))
         return self._with_rivals(certificates)
 
     @property
@@ -312,9 +293,7 @@ class SynonymCertifier(_Certifier):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the least leads of texts over the other classes, by the number of changes.
 
-        Args:
-            texts: words that the model reads.
-            lengths: numbers of all words.
+        Texts are the words that the model reads; lengths count all words.
 
         Returns:
             `[B]` predictions; `[B, N + 1, C]` leads after 0, 1, ... changes, infinite for the
@@ -357,8 +336,8 @@ class SynonymCertifier(_Certifier):
         logits = (model.scores(candidates[..., 0]) * mask.unsqueeze(-1)).sum(dim=1)
         offsets = model.offsets(mask.sum(dim=1))
         predictions = (logits + offsets).argmax(dim=1)
-        rivals, direction = self._rivals(predictions)
-        count = rivals.shape[1]
+        direction = self._directions(predictions)
+        count = direction.shape[1]
         # A row for each text and other class: [B (C - 1), N, S].
         rows, flat = candidates.repeat_interleave(count, dim=0), direction.flatten(0, 1)
         paths = {k: worst_path(model.scores, rows, flat, k) for k in _limits(ks)}
@@ -509,7 +488,7 @@ class CharacterCertifier(_Certifier):
     def _batch(self, texts: Sequence[str], ks: Sequence[int]) -> list[TextCertificate]:
         logits = torch.stack([self.model.logits(self.threat.split(text)) for text in texts])
         predictions = logits.argmax(dim=1)
-        _, direction = self._rivals(predictions)
+        direction = self._directions(predictions)
         least = self.edits.least(texts, direction, max(ks))
         certificates = []
         for row, text in enumerate(texts):
@@ -561,20 +540,21 @@ class WordCertifier(_Certifier):
     def _one(self, text: str, ks: Sequence[int]) -> TextCertificate:
         model, words = self.model, self.threat.split(text)
         prediction = model.logits(words).argmax().view(1)
-        _, directions = self._rivals(prediction)
-        table, ids = model.scores.word_table(), torch.tensor(model.ids(words), dtype=torch.int64)
+        (directions,) = self._directions(prediction)
+        table = model.scores.word_table()
+        ids = torch.tensor(model.tokenizer.ids(words), dtype=torch.int64)
         fits = [len(words) + k <= model.tokenizer.max_length for k in ks]
         verdicts, witness, kind = [], None, self.kind
         for k, fit in zip(ks, fits, strict=True):
-            worst = [self._worst(table @ way, ids, k) for way in directions[0]]
-            offsets = model.least_offsets(directions[0], len(words), k).tolist()
+            worst = [self._worst(table @ way, ids, k) for way in directions]
+            offsets = model.least_offsets(directions, len(words), k).tolist()
             worst = [(value + more, at) for (value, at), more in zip(worst, offsets, strict=True)]
             least, at = min((value, at) for at, (value, _) in enumerate(worst))
             verdicts.append(fit and least > 0)
             if not verdicts[-1] and witness is None and kind == "exact":
                 kind = "exact" if fit else "lower bound"
                 if fit:
-                    changed = self._witness(text, words, worst[at][1], table @ directions[0, at])
+                    changed = self._witness(text, words, worst[at][1], table @ directions[at])
                     witness, kind = self._checked(changed, int(prediction))
         return self._certificate(text, int(prediction), verdicts, ks, witness=witness, kind=kind)
 

@@ -20,6 +20,8 @@ from torch import Tensor
 LETTERS = string.ascii_lowercase + string.digits
 BETWEEN = len(LETTERS)
 """Code of a separator."""
+SPELT = (*LETTERS, " ")
+"""The character of each code."""
 START, LOST = 0, 1
 """The nodes of a word that has not begun, and of one that is no part of a known word."""
 _KEPT, _INSERTED, _REPLACED, _DELETED = -1, -2, 100, 200
@@ -258,7 +260,7 @@ def _spelt(
     for position, before, after in reversed(history):
         # Insertions in front of this position.
         while edits and int(after[edits].code[at]) <= _INSERTED:
-            written.append(_letter(_INSERTED - int(after[edits].code[at])))
+            written.append(SPELT[_INSERTED - int(after[edits].code[at])])
             edits, at = edits - 1, int(after[edits].parent[at])
         if edits:
             at = int(after[edits].parent[at])
@@ -268,13 +270,9 @@ def _spelt(
         if code >= _DELETED:
             edits -= 1
         elif code >= _REPLACED:
-            written.append(_letter(code - _REPLACED))
+            written.append(SPELT[code - _REPLACED])
             edits -= 1
         else:
             written.append(text[position - 1])
         at = at_before
     return "".join(reversed(written))
-
-
-def _letter(code: int) -> str:
-    return " " if code == BETWEEN else LETTERS[code]

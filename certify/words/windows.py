@@ -14,13 +14,10 @@ MARGIN = 1e-9
 class WindowCertifier:
     """Certifies that no further line hides a detection; docs/certificates/append.md has the proof.
 
-    Args:
-        answer: from n texts to logits `[n, 2]`, in float64.
-        positive: the class that is detected.
-        threat: added lines.
+    `answer` returns logits `[n, 2]` of n texts, in float64; `positive` is the detected class.
 
     Raises:
-        ValueError: another threat.
+        ValueError: another threat than added lines.
     """
 
     kind: Kind = "exact"

@@ -58,11 +58,9 @@ def additive_scores(
     if form == "pairs":
         gaps = (query.unsqueeze(-2) + key.unsqueeze(-3)).abs()
         return linear + torch.sum(gaps * half_range[:, None, None, :], dim=-1)
-    return linear + _signed_distance(query, -key, half_range)
-
-
-def _signed_distance(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
-    """Sum over the last axis of weight * |a_i - b_j|; weights of either sign."""
-    # c |a - b| = |c a - c b| holds for c >= 0 only: one distance for each sign.
-    plus, minus = weight.clamp_min(0.0)[:, None, :], (-weight).clamp_min(0.0)[:, None, :]
-    return torch.cdist(a * plus, b * plus, p=1.0) - torch.cdist(a * minus, b * minus, p=1.0)
+    # The sum of weight * |q_i + k_j|. c |a - b| = |c a - c b| holds for c >= 0 only: one distance
+    # for each sign of the weights.
+    plus, minus = (sign.clamp_min(0.0)[:, None, :] for sign in (half_range, -half_range))
+    key = -key
+    distance = torch.cdist(query * plus, key * plus, p=1.0)
+    return linear + (distance - torch.cdist(query * minus, key * minus, p=1.0))

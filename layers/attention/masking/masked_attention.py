@@ -79,11 +79,6 @@ def _lowest(positions: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros_like(positions, dtype=dtype).masked_fill_(positions, torch.finfo(dtype).min)
 
 
-def _log_sums(scores: Tensor, weights: Tensor) -> Tensor:
-    """`[.., 1]`: the log of the sum of each row's exponentials, from the softmax of it."""
-    return scores.amax(dim=-1, keepdim=True) - weights.amax(dim=-1, keepdim=True).log()
-
-
 def _chunks(weights: Tensor) -> list[slice]:
     """Return parts of a batch whose scores fit into the cache of a CPU."""
     batch, size = len(weights), weights[:1].numel()
@@ -127,7 +122,8 @@ class _MaskedAttention(torch.autograd.Function):
                 both = scores + _lowest(chosen == 0, scores.dtype)
                 used = both.softmax(dim=-1)
                 # p+ of a masked unit is e^s / (e^s + sum of the kept) = sigmoid(s - log sum).
-                alone = scores.sub_(_log_sums(both, used)).sigmoid_().mul_(1 - chosen)
+                log_sum = both.amax(dim=-1, keepdim=True) - used.amax(dim=-1, keepdim=True).log()
+                alone = scores.sub_(log_sum).sigmoid_().mul_(1 - chosen)
                 torch.add(alone, used, out=weights[part])
                 dropped = used if dropout is None else used.mul_(dropout[part])
             out[part] = dropped.to(value.dtype) @ value[part]

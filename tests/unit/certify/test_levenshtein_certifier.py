@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from certify.edits import EDIT_BOUNDS, LevenshteinCertifier
-from certify.edits.levenshtein_certifier import constant_of
 from certify.threats import Characters, WordEditDistance
 from layers.levenshtein_cnn import LevenshteinCNN, edit_constant, joined
 from layers.norms import Norm
@@ -55,7 +54,7 @@ def test_no_edit_moves_the_sum_further(kernel: int, depth: int, norm: Norm) -> N
     largest = 0.0
     for seed in range(4):
         model = network(kernel=kernel, depth=depth, norm=norm, seed=seed)
-        constant = constant_of(model)
+        constant = LevenshteinCertifier(model, tokenizer(), Characters()).constant
         for text in ("", "a", "abcab", "aabbccab", "cacacaca"):
             moved = sums(model, [text, *near(text)])
             reach = (moved[1:] - moved[0]).norm(model.order, dim=-1).max()

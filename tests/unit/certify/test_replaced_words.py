@@ -16,7 +16,6 @@ from certify.bound_propagation.additive_nodes import (
     Offsets,
     PairSums,
     SomeHeads,
-    absolutes,
 )
 from certify.bound_propagation.propagation_graph import (
     Elementwise,
@@ -227,7 +226,7 @@ def nodes(k: Tensor) -> tuple[Graph, Tensor, list[tuple[Node, Value]]]:
 
     q, kk, v = (Linear(graph, x, by, None, heads=2) for by in (query, key, extra))
     keys = Linear(graph, x, extra[[0, 4]], None, heads=2)
-    summed, size = PairSums(graph, q, kk), absolutes(graph, q, kk)
+    summed, size = PairSums(graph, q, kk), Elementwise(graph, PairSums(graph, q, kk), "abs")
     scored = OfFeatures(graph, size, keys, weight)
     flat = table.flatten(0, 1)
     whole = heads(flat.unsqueeze(0), query) @ heads(flat.unsqueeze(0), key).mT

@@ -207,7 +207,7 @@ def test_the_score_of_a_window_by_hand() -> None:
     scores = model.scores
     assert scores.net is not None
     words = "the zzz good film".split()
-    ids = torch.tensor([model.ids(words)])
+    ids = torch.tensor([model.tokenizer.ids(words)])
     vectors = scores.net.words * (torch.arange(scores.size) >= 3).unsqueeze(1)
     expected = scores.word_table()[ids[0]]
     for place in range(4):
@@ -237,7 +237,10 @@ def test_sums_of_a_net_are_exact() -> None:
         net.words.uniform_(-1, 1)
     text = random.Random(0).choices(WORDS, k=1000)
     whole = model.logits(text)
-    pairs = [torch.tensor([model.ids([a, b])]) for a, b in zip(text[1:], text[:-1], strict=True)]
+    pairs = [
+        torch.tensor([model.tokenizer.ids([a, b])])
+        for a, b in zip(text[1:], text[:-1], strict=True)
+    ]
     pairs = [one.flip(1) for one in pairs]
     parts = [model.logits(text[:1]), *[model.scores(one)[0, 1] for one in pairs]]
     order = torch.randperm(len(parts))
@@ -271,7 +274,7 @@ def test_intervals_are_below_the_worst_window() -> None:
         model = net_model(window, classes=3, seed=window)
         scores = model.scores
         assert scores.net is not None
-        ids = [model.ids(threat.of_word(word)) for word in ("the", "good", "film", "zzz")]
+        ids = [model.tokenizer.ids(threat.of_word(word)) for word in ("the", "good", "film", "zzz")]
         rows = torch.tensor([[[*one, *one[:1] * (4 - len(one))] for one in ids]])
         direction = torch.tensor([[[1.0, -1, 0], [1, 0, -1]]], dtype=torch.float64)
         bound = scores.net.least(scores.net_tables(), rows, direction)[0]
@@ -462,7 +465,7 @@ def test_truncation_moved_by_an_insertion_is_not_certified() -> None:
     model = score_model(max_length=4)
     with torch.no_grad():
         model.scores.words.zero_()
-        model.scores.words[model.ids(["good", "bad"]), 0] = 1.0
+        model.scores.words[model.tokenizer.ids(["good", "bad"]), 0] = 1.0
     for threat, certifier in (
         (Characters(k=1, words=ASCII), CharacterCertifier),
         (WordEditDistance(k=1, words=ASCII), WordCertifier),
@@ -535,8 +538,8 @@ def one_bad_word() -> ScoreModel:
     model = score_model()
     with torch.no_grad():
         model.scores.words.zero_()
-        model.scores.words[model.ids(["the"]), 0] = 1.0
-        model.scores.words[model.ids(["bad"]), 1] = 8.0
+        model.scores.words[model.tokenizer.ids(["the"]), 0] = 1.0
+        model.scores.words[model.tokenizer.ids(["bad"]), 1] = 8.0
     return model
 
 
