@@ -24,12 +24,7 @@ _LINE_FEED = "<SPLIT>"
 
 
 def write_csv(path: Path, records: Sequence[AttackRecord], columns: Sequence[str]) -> None:
-    """Write all records but those of an error.
-
-    Args:
-        path: the file; written whole or not at all.
-        records: of the attack.
-        columns: names of the texts of a sample.
+    """Write all records but those of an error, whole or not at all; `columns` name the texts.
 
     Raises:
         OSError: the file cannot be written.

@@ -124,12 +124,9 @@ def mean_accuracy(attacks: Mapping[str, AttackAccuracy]) -> Mean:
 def read_accuracies(
     run: RunDirectory, stage: str, metrics: Mapping[str, float]
 ) -> dict[str, AttackAccuracy]:
-    """Return the accuracies under the six attacks that a run has and that are reliable.
+    """Return the reliable accuracies of a run under the six attacks.
 
-    Args:
-        run: the run.
-        stage: the attack that has just ended.
-        metrics: its figures, which are not yet in `results.json`.
+    `metrics` are the figures of `stage`, the attack that has just ended: `results.json` lacks them.
     """
     # As after the filing of this stage: the former mean is dropped.
     metrics_after = results.after(run.results(), stage, metrics)

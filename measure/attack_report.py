@@ -177,15 +177,10 @@ def report(
     notes: Sequence[str] = (),
     stream: IO[str] | None = None,
 ) -> str:
-    """Return the pairs and the table to print at the end.
+    """Return the table to print at the end, after `show` pairs of each attack.
 
-    Args:
-        outcomes: outcomes by name.
-        names: names of the classes.
-        show: number of pairs of each attack.
-        title: title of the table.
-        notes: lines below the table.
-        stream: stream that decides on colours; standard output if None.
+    `names` are those of the classes, `notes` are lines below the table; `stream`, by default
+    standard output, decides on colours.
     """
     colour = colours(stream or sys.stdout)
     lines: list[str] = []

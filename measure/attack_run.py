@@ -65,15 +65,8 @@ def attack(
 ) -> Attacks:
     """Attack a checkpoint with every recipe of the settings, one after the other.
 
-    Each outcome is filed in the run as soon as its attack has ended.
-
-    Args:
-        trainer: trainer with the device and the processes.
-        model: the victim.
-        datamodule: the corpus.
-        ckpt_path: checkpoint of the victim; None for its present weights.
-        settings: settings of the attacks.
-        recorder: recorder of the run directory; None files nothing.
+    Each outcome is filed in the run as soon as its attack has ended; without `recorder`, nothing is
+    filed. Without `ckpt_path`, the present weights of the model are attacked.
 
     Raises:
         ValueError: wrong settings, or a run with an attack of the same name and other settings.

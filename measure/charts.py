@@ -347,13 +347,7 @@ def _panels(
 
 
 def named_points(axes: "Axes", samples: Sequence[Point], strong: Collection[str]) -> None:
-    """Draw points with their intervals and their names next to them, in place of a legend.
-
-    Args:
-        axes: the axes.
-        samples: the points.
-        strong: names of those in a strong colour.
-    """
+    """Draw points with intervals and names next to them; those named in `strong` in colour."""
     for sample in samples:
         colour = COLOURS[0] if sample.name in strong else "#7f7f7f"
         ends = {"xerr": sample.x_ends, "yerr": sample.y_ends}

@@ -69,11 +69,7 @@ class DistanceSummary:
 
     @classmethod
     def of(cls, distances: Tensor) -> Self:
-        """Summarise distances.
-
-        Args:
-            distances: `[n]`, see `boundary_distances`; only those above 0 count, because attacks
-                skip misclassified samples.
+        """Summarise those of `[n]` `boundary_distances` above 0: attacks skip the other samples.
 
         Raises:
             ValueError: none is above 0.

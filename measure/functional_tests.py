@@ -61,10 +61,7 @@ def labelled_tests(
 ) -> list[FunctionalTest]:
     """Return the tests of a table whose labels are classes: the prediction must be the label.
 
-    Args:
-        table: texts, labels and functionalities.
-        classes: classes of the victim.
-        label_names: see `as_classes`.
+    `label_names` are those of `as_classes`.
 
     Raises:
         ValueError: labels that are not classes, or numbers that cannot be the classes.

@@ -248,12 +248,7 @@ def write_baseline(report: GateReport, path: Path) -> None:
 
 
 def compare_baseline(report: GateReport, baseline: GateBaseline, path: Path) -> GateReport:
-    """Return a report with the change of each criterion since a baseline.
-
-    Args:
-        report: the report.
-        baseline: content of the file, see `read_baseline`.
-        path: the file, for messages.
+    """Return a report with the change of each criterion since a baseline, the content of `path`.
 
     Raises:
         ValueError: the baseline is about other texts or settings.

@@ -37,13 +37,9 @@ class ListedVictim(NamedTuple):
 
     @classmethod
     def load(cls, name: str, *, vocabulary: str | None, runs_dir: Path, device: Any) -> Self:
-        """Load a classifier, and put a corrector in front of it.
+        """Load `hf:FOLDER_OR_ID`; put a corrector in front of it if there is a vocabulary.
 
-        Args:
-            name: `hf:FOLDER_OR_ID`.
-            vocabulary: words of the corrector, a run or a file; None: no corrector.
-            runs_dir: folder of all runs.
-            device: device of the model.
+        `vocabulary` is a run, or a file with the words of the corrector.
 
         Raises:
             ValueError: another kind of victim, or see `named_victim`.

@@ -202,11 +202,8 @@ def pretrained_classifier(
 ) -> tuple[Any, Any]:
     """Load a classifier of `transformers` and its tokenizer; never runs code of a repository.
 
-    Args:
-        name: folder, or id on the hub.
-        device: device of the model.
-        dtype: numbers that it computes with; those of its file if None.
-        kind: of the victim, which decides about the head.
+    `name` is a folder, or an id on the hub. The model computes with `dtype`, by default that of its
+    file; the `kind` of victim decides about its head.
 
     Raises:
         ValueError: the model does not exist, or its weights lack a head.

@@ -112,13 +112,9 @@ def task_samples(
     classes: Sequence[str],
     label_names: Sequence[str] | None = None,
 ) -> tuple[list[Sample], list[str]]:
-    """Return samples with the labels of a task, and the names of its classes.
+    """Return samples with the labels of a task, and the names of its classes (choices: A, B, ...).
 
-    Args:
-        table: of `read_task_table`.
-        task: of the victim.
-        classes: of the victim; choices are A, B, ...
-        label_names: see `as_classes`.
+    `table` is that of `read_task_table`, `label_names` are those of `as_classes`.
 
     Raises:
         ValueError: labels that the task or the victim does not have.

@@ -176,13 +176,8 @@ def file_transfers(
 ) -> None:
     """Write the column of a run: into its results, and a file for each other run.
 
-    Args:
-        run: that reads the texts.
-        attack: name of the attack.
-        matrix: of `transfer_matrix`; the texts of its first run are the static attack.
-        subjects: of the attacks, by run.
-        seconds: of the measurement.
-        records: digest of the records of the attack, by run.
+    The texts of the first run in `matrix` are the static attack. By run, `subjects` are those of
+    the attacks, and `records` the digests of their records.
 
     Raises:
         ValueError: the run has no results.
