@@ -95,10 +95,7 @@ class AdversarialTraining(ClassifierWrapper, method=True):
             self._read(init_from)
 
     def adopt(self, classifier: TaskModule) -> None:
-        """Set the classifier to train.
-
-        Args:
-            classifier: with or without weights.
+        """Set the classifier to train, with or without weights.
 
         Raises:
             ValueError: the adversary needs embeddings, and the classifier has none; or the
@@ -448,10 +445,7 @@ class AdversarialTraining(ClassifierWrapper, method=True):
     def log_loss(self, result: AdversarialLoss, batch: Batch, weight: float) -> None:
         """Log a step: means over all processes, at steps whose metrics are written.
 
-        Args:
-            result: of the adversary.
-            batch: the batch.
-            weight: `step_weight` of the batch.
+        `weight` is the `step_weight` of the batch.
         """
         metrics = {"train/loss": result.loss.detach()}
         if self.logs_this_step():

@@ -94,12 +94,7 @@ class ASA(MaskedAttention, FineTuning, method=True):
         return Passes(clean, biased, masks)
 
     def penalty(self, masks: Masks, labels: Tensor) -> Tensor:
-        """Tau * L_c of a batch.
-
-        Args:
-            masks: of its pass.
-            labels: as the task has them.
-        """
+        """Tau * L_c of a batch, from the masks of its pass and labels in the form of the task."""
         # As the divergence: a mean over units, which of a tagging are the words.
         units = self.task.units(labels).sum().clamp_min(1) / len(labels)
         return self.masking.penalty(masks, units)

@@ -192,9 +192,6 @@ class CharacterLM(TextModule, method=True):
     def generate(self, settings: Generation = Generation()) -> list[str]:
         """Write texts.
 
-        Args:
-            settings: see `Generation`.
-
         Raises:
             ValueError: a prompt of unknown characters, or too long a text.
         """

@@ -393,10 +393,7 @@ class EncodedScores(RobustWords, method=True):
     def _draw(self, batch: Batch, clean: TrainingSum, kept: Tensor) -> tuple[Batch, Tensor]:
         """Return the worst of some random texts of the sets, and the encoder's logits of it.
 
-        Args:
-            batch: clean texts.
-            clean: their logits.
-            kept: `[B, 1]`, see `_kept_scores`.
+        `clean` is of the batch of clean texts; `kept` `[B, 1]` is that of `_kept_scores`.
         """
         if self.draws == 0:
             return batch, clean.encoded

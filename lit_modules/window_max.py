@@ -93,13 +93,10 @@ class WindowPooling(nn.Module):
         self.bias = nn.Parameter(torch.zeros(2), requires_grad=False)
 
     def forward(self, leads: Tensor, owner: Tensor, count: int, positive: int) -> Tensor:
-        """Return logits `[B, 2]`.
+        """Return logits `[B, 2]` of B = `count` texts.
 
-        Args:
-            leads: `[W]` log-odds of the windows.
-            owner: `[W]`, the number of the text of each window.
-            count: B texts.
-            positive: the class that windows speak for.
+        `leads` are `[W]` log-odds of the windows for the class `positive`, `owner` is `[W]`, the
+        number of the text of each window.
         """
         if self.noisy_or:
             # -log(1 - p) adds up; the log-odds of the sum s are log(exp(s) - 1).

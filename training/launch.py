@@ -37,15 +37,9 @@ def launch(
 ) -> T:
     """Run a function after setting up model and corpus as Lightning does before a test loop.
 
-    Args:
-        trainer: has the device, the number of processes, and the precision.
-        model: gets its weights and moves to the device.
-        corpus: is fetched and set up.
-        checkpoint: of the model; None keeps its weights.
-        work: runs in each process; the outcome is that of the first one.
-        split: that the function needs; `predict` is the test split, of which some samples may be
-            without label.
-        needs_labels: False if the split may be without labels.
+    The model gets the weights of the checkpoint, if there is one. `work` runs in each process; the
+    outcome is that of the first one. `split` is the one that it needs: `predict` is the test split,
+    of which some samples may be without label, as all may be without `needs_labels`.
 
     Raises:
         CheckpointError: the checkpoint is missing, damaged, or of another model.

@@ -58,12 +58,8 @@ def slice_figures(
     """Return the figures of each slice, by `COLUMN=VALUE/FIGURE`.
 
     `samples` and `accuracy`; of a detector also `positives`, `negatives` and, where there are some
-    of these, `recall` and `false_alarms`.
-
-    Args:
-        examples: the samples of a test; those without prediction do not count.
-        predictions: class by sample.
-        positive: the class that a detector detects; None for another classifier.
+    of these, `recall` and `false_alarms`. The samples without prediction do not count; `positive`
+    is the class that a detector detects.
     """
     slices: dict[str, list[tuple[int, Any]]] = {}
     for example in examples:

@@ -78,14 +78,9 @@ def set_threshold(
 ) -> Detector:
     """Choose the threshold on the validation split, and make the model and its file a detector.
 
-    A checkpoint that is a detector keeps its threshold. All processes call this together.
-
-    Args:
-        trainer: of the fit, which has ended.
-        model: gets the weights of the checkpoint, with the threshold.
-        corpus: has the validation split.
-        detection: settings, with a positive class.
-        checkpoint: the best weights; None for those of the model.
+    A checkpoint that is a detector keeps its threshold. All processes call this together, after the
+    fit. The model gets the weights of the checkpoint, if there is one, with the threshold.
+    `detection` has a positive class.
 
     Raises:
         ValueError: no text of the class in the validation split, or none of others.
@@ -161,12 +156,7 @@ def store_weights(
 ) -> None:
     """Write some weights of a model into a checkpoint of it; other contents stay.
 
-    Args:
-        path: of the checkpoint.
-        model: the model.
-        changed: the weights.
-        trainer: of the fit.
-        content: further entries of this project's part.
+    `content` are further entries of this project's part.
     """
     checkpoint = read_checkpoint(path)
     for name, parameter in model.named_parameters(remove_duplicate=False):

@@ -108,12 +108,10 @@ class DataInspection(NamedTuple):
 
 
 def inspect_files(paths: Sequence[Path], settings: Mapping[str, Any]) -> DataInspection:
-    """Inspect the files of one corpus.
+    """Inspect the files of one corpus, with the fields of `TextTable` that the user has set.
 
-    Args:
-        paths: the first one is for training; the others are named after their split, or validation
-            and test in this order.
-        settings: fields of `TextTable` that the user has set; columns that are not set are chosen.
+    The first file is for training; the others are named after their split, or validation and test
+    in this order. Columns that are not set are chosen.
 
     Raises:
         ValueError: a wrong separator or encoding.

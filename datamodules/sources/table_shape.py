@@ -70,9 +70,8 @@ class TableShape:
 def usual_shape(path: Path, quoted: bool | None = None) -> TableShape:
     """Return the shape that the ending of a file of a corpus stands for.
 
-    Args:
-        path: a `.tsv`, `.csv`, `.jsonl` or `.parquet` file, the first three also with `.gz`.
-        quoted: see `TableShape`; None: True for CSV, False for TSV.
+    `.tsv`, `.csv`, `.jsonl` (each may also end with `.gz`) or `.parquet`. By default, CSV is
+    `quoted`, see `TableShape`, and TSV is not.
 
     Raises:
         DataError: another ending, or no such file.
@@ -94,12 +93,10 @@ def usual_shape(path: Path, quoted: bool | None = None) -> TableShape:
 def find_shape(
     path: str | Path, separator: str | None = None, encoding: str | None = None
 ) -> TableShape:
-    """Return the shape of a user's table, from its content.
+    """Return the shape of a user's table of any ending (`.gz` is unpacked), from its content.
 
-    Args:
-        path: the file, with any ending; `.gz` is unpacked.
-        separator: a character or a key of `SEPARATORS`; found if None.
-        encoding: name of a codec; found if None.
+    The separator, a character or a key of `SEPARATORS`, and the encoding, the name of a codec, are
+    found if None.
 
     Raises:
         DataError: no such file, or not a table.

@@ -216,9 +216,7 @@ class TextTable:
     def find_range(self, path: Path, *, fractions: bool = False) -> tuple[float, float] | None:
         """Return the least and the greatest label of a file; None unless all are numbers.
 
-        Args:
-            path: the file.
-            fractions: True also returns None for whole numbers only, which may be classes.
+        With `fractions`, also None for whole numbers only, which may be classes.
         """
         rows = self.rows(path, (self.label_column,))
         kinds = label_kinds(row.values[self.label_column] for row in rows if not row.problem)

@@ -28,13 +28,9 @@ class Shortage(NamedTuple):
 def shortage(
     attack: Attack, budget: Budget, texts: Iterable[Text], *, columns: Sequence[str]
 ) -> Shortage:
-    """Count the texts that are too long for a budget.
+    """Count the texts that are too long for the query budget of a sample.
 
-    Args:
-        attack: the attack.
-        budget: query budget of a sample.
-        texts: texts to attack.
-        columns: names of the texts of a pair.
+    `columns` name the texts of a pair.
 
     Raises:
         ValueError: the attack names an unknown column.

@@ -30,9 +30,6 @@ class Answer(NamedTuple):
 def read_answers(path: str) -> list[Answer]:
     """Read the output of `predict --file --output`.
 
-    Args:
-        path: of the file.
-
     Raises:
         ValueError: an invalid line, or no lines.
         OSError: the file cannot be read.
@@ -70,12 +67,7 @@ class AnsweredTexts:
 
     @classmethod
     def read(cls, path: str, tokenizer: Tokenizer, names: Sequence[str]) -> Self:
-        """Read the output of `predict --file --output`.
-
-        Args:
-            path: of the file.
-            tokenizer: of the model that learns from them.
-            names: of its classes, in their order.
+        """Read the output of `predict --file --output`, for a model with the classes `names`.
 
         Raises:
             ValueError: an invalid line, or a prediction of another class.
@@ -100,13 +92,9 @@ class AnsweredTexts:
     def batch(
         self, step: int, steps: int, *, rank: int = 0, world: int = 1
     ) -> tuple[Batch, Tensor, Tensor] | None:
-        """Return texts, labels and weights of a step; an epoch sees each text once.
+        """Return texts, labels and weights of a step, from 0; an epoch sees each text once.
 
-        Args:
-            step: number of the step, from 0.
-            steps: in an epoch.
-            rank: this process.
-            world: number of processes that share the texts of a step.
+        The processes share the texts of a step; `steps` are those in an epoch.
 
         Returns:
             None if there are no texts for this process.

@@ -58,15 +58,10 @@ def write(
     *,
     cache: bool = True,
 ) -> list[GeneratedText]:
-    """Continue the prompt, once for each number.
+    """Continue the prompt, once for each of the numbers: at least one of the texts 0, 1, ...
 
-    Args:
-        network: in evaluation mode.
-        tokenizer: of the network.
-        numbers: which of the texts 0, 1, ... to write, at least one.
-        settings: see `Generation`.
-        cache: store keys and values of previous tokens; without, each character reads all of them
-            again. The texts are the same.
+    The network is in evaluation mode. Without `cache`, each character reads all previous ones
+    again, whose keys and values are not stored. The texts are the same.
 
     Raises:
         ValueError: a prompt of unknown characters, or too long a text.

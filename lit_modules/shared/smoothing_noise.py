@@ -92,16 +92,10 @@ class SmoothingNoise:
 def random_batch(
     batch: Batch, texts: RandomTexts, tokenizer: WordTokenizer, *, seed: int, epoch: int
 ) -> Batch:
-    """Draw a random text for each text of a batch.
+    """Draw a random text for each single text of a batch, by seed and epoch of the run.
 
-    Truncated words are not part of the text; an unknown word has no list.
-
-    Args:
-        batch: of single texts.
-        texts: the distribution.
-        tokenizer: of the ids.
-        seed: of the run.
-        epoch: of the run.
+    Truncated words are not part of the text; an unknown word has no list. The ids are those of the
+    tokenizer.
     """
     # A function of seed, epoch and sample: it needs no state in a checkpoint, and does not depend
     # on batches and processes.
