@@ -26,13 +26,7 @@ MASK_FIGURES = ("masked", "divergence", "divergence_chance", "masked_loss", "cha
 
 
 class Passes(NamedTuple):
-    """The two passes of a training step.
-
-    Attributes:
-        clean: logits without masks.
-        biased: logits with them.
-        masks: masks of the second pass.
-    """
+    """Logits of the two passes of a training step, without masks and with these masks."""
 
     clean: Tensor
     biased: Tensor

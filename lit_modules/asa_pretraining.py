@@ -21,12 +21,7 @@ from text import Batch
 
 
 class EncoderOutputs(NamedTuple):
-    """The outputs of an encoder for a batch.
-
-    Attributes:
-        logits: `[M, V]` of the words at the chosen positions.
-        first: `[B, d]` the last hidden states of the first tokens.
-    """
+    """Logits `[M, V]` at the chosen positions, and `[B, d]` last hidden states of first tokens."""
 
     logits: Tensor
     first: Tensor

@@ -58,12 +58,7 @@ class PieceIds(NamedTuple):
 
 
 class InitialScores(NamedTuple):
-    """The scores of a `WordScores`.
-
-    Attributes:
-        class_names: C names.
-        table: `[V, C]` the score of each word.
-    """
+    """The scores of a `WordScores`: the names of C classes, and `[V, C]`, those of each word."""
 
     class_names: Sequence[str]
     table: Tensor

@@ -81,11 +81,7 @@ def merge_equal(windows: Batch, pad_id: int) -> tuple[Batch, Tensor]:
 
 
 class WindowPooling(nn.Module):
-    """Pools the scores of the windows of texts.
-
-    Args:
-        noisy_or: pool by noisy-or; false: by the maximum.
-    """
+    """Pools the scores of the windows of texts: by noisy-or, or by the maximum."""
 
     def __init__(self, *, noisy_or: bool) -> None:
         super().__init__()

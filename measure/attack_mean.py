@@ -158,11 +158,7 @@ def _read_correct(run: RunDirectory, name: str) -> dict[int, bool]:
 class MeanArchive:
     """An archive that also files the mean over the six attacks with the figures of each.
 
-    Args:
-        archive: archive of the run.
-
-    Attributes:
-        mean: the mean after the latest attack.
+    `mean` is that after the latest attack.
     """
 
     def __init__(self, archive: Archive) -> None:

@@ -25,12 +25,7 @@ _EXAMPLES = 5
 
 
 class Piece(NamedTuple):
-    """A part of a text.
-
-    Attributes:
-        text: the part.
-        changed: True for a word that the other text does not have at this position.
-    """
+    """A part of a text: `changed` for a word that the other text lacks at this position."""
 
     text: str
     changed: bool

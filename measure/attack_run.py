@@ -43,12 +43,7 @@ _DRY = 8
 
 
 class Attacks(NamedTuple):
-    """The outcomes of all attacks of a command.
-
-    Attributes:
-        outcomes: outcomes by the names of their files; empty for a shard.
-        report: the table to print.
-    """
+    """The outcomes of the attacks of a command by file (of a shard none), and their table."""
 
     outcomes: dict[str, Outcome]
     report: str

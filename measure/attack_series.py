@@ -18,13 +18,7 @@ from run_files.terminal import harmless
 
 
 class AttackSeries(NamedTuple):
-    """Attacks that have ended.
-
-    Attributes:
-        attacks: attacks in the order of the command.
-        measured: their outcomes.
-        shard: their shard; None for all samples.
-    """
+    """Attacks that have ended, in the order of the command; `shard` is None for all samples."""
 
     attacks: Sequence[TextAttack]
     measured: Sequence[Measured]

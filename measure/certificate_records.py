@@ -19,13 +19,7 @@ POINTS = 20
 
 
 class LabelledText(NamedTuple):
-    """A text with its class.
-
-    Attributes:
-        sample_id: its number in the split.
-        text: the text in the normal form of the threat.
-        label: gold class.
-    """
+    """A sample of a split, with its text in the normal form of the threat, and its gold class."""
 
     sample_id: int
     text: str
@@ -110,12 +104,7 @@ def stamp_of(threat: str, checkpoint: str) -> dict[str, str]:
 
 
 class Curve(NamedTuple):
-    """Certified accuracy in % by the number of changes.
-
-    Attributes:
-        changes: the numbers of changes; None for all words at once.
-        accuracy: certified accuracy in %, one for each.
-    """
+    """Certified accuracies in % by the number of changes; None for all words at once."""
 
     changes: Sequence[int | None]
     accuracy: Sequence[float]

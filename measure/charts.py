@@ -423,12 +423,7 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True)
 class ForestRow:
-    """A row of a forest plot: marks with intervals at the same height.
-
-    Attributes:
-        name: at the left.
-        marks: value, low and high end of each mark; None where there is none.
-    """
+    """A row of a forest plot: value, low and high end of each mark; None where there is none."""
 
     name: str
     marks: Sequence[tuple[float, float, float] | None]

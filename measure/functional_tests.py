@@ -43,13 +43,7 @@ class FunctionalTest(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Functionality:
-    """The outcome of one functionality.
-
-    Attributes:
-        name: its name.
-        passed: number of passed tests.
-        share: share of passed tests, with its interval.
-    """
+    """The outcome of one functionality: the number of passed tests, and their share."""
 
     name: str
     passed: int
@@ -118,12 +112,8 @@ def invariance_tests(table: LabelledTable) -> list[FunctionalTest]:
 class FunctionalTests(Measurement[FunctionalTest]):
     """Asks a classifier for its predictions of functional tests.
 
-    Args:
-        victim: the classifier.
-        tests: the tests.
-        name: name of the file in the run.
-        classes: classes of the classifier.
-        identity: identity of the classifier: its weights, or its name.
+    `name` is that of the file in the run; `identity` has the weights of the classifier, or its
+    name.
     """
 
     # Weights of a service or a function are unknown: a finished outcome is never reused.

@@ -21,14 +21,7 @@ TOKENS = 1 << 13
 
 
 class ListedVictim(NamedTuple):
-    """A classifier of `transformers` that reads the words of a text alone.
-
-    Attributes:
-        model: the classifier, in float64.
-        classes: names of its classes.
-        weights: its weights.
-        words: the words that it reads.
-    """
+    """A classifier of `transformers`, in float64, that reads the words of a text alone."""
 
     model: ListedModel
     classes: list[str]
@@ -83,11 +76,7 @@ class ListedVictim(NamedTuple):
 
 
 class VictimTokenizer(Tokenizer):
-    """The tokenizer of a victim.
-
-    Args:
-        victim: a classifier of `transformers`.
-    """
+    """The tokenizer of a classifier of `transformers`."""
 
     def __init__(self, victim: HuggingFaceVictim) -> None:
         self._tokenizer, self.max_length = victim.tokenizer, victim.max_length

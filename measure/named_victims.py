@@ -36,13 +36,7 @@ Dtype = Literal["float32", "bfloat16", "float16"]
 
 
 class NamedVictim(NamedTuple):
-    """A victim with its classes.
-
-    Attributes:
-        victim: the victim.
-        classes: names of the classes.
-        facts: facts for the page, by name.
-    """
+    """A victim with the names of its classes, and facts for the page, by name."""
 
     victim: Victim
     classes: list[str]

@@ -23,14 +23,7 @@ Classify = Callable[[Sequence[Text]], Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class AttackedRun:
-    """A run with the records of one attack.
-
-    Attributes:
-        name: of the run.
-        subject: of the attack.
-        records: of all its samples; their labels have names.
-        classify: the model.
-    """
+    """A model, and the run with the records of one attack of it; their labels have names."""
 
     name: str
     subject: Subject

@@ -58,12 +58,7 @@ FigureKind = Literal["clean", "detection", "attack", "words", "radius", "calibra
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
-    """A number to compare a figure with.
-
-    Attributes:
-        title: in words, for example `always the most frequent class`.
-        value: the number.
-    """
+    """A number to compare a figure with; such as that of `always the most frequent class`."""
 
     title: str
     value: float

@@ -14,11 +14,7 @@ from run_files.distributed import gather_parts
 
 
 class SliceFigures(pl.Callback):
-    """Computes the figures of the slices of a corpus at the end of a test.
-
-    Attributes:
-        figures: of `slice_figures`, in every process.
-    """
+    """Computes the `figures` of the slices of a corpus, in every process, at the end of a test."""
 
     def __init__(self) -> None:
         self.figures: dict[str, float] = {}

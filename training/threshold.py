@@ -23,11 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class UnshiftedWeights(pl.Callback):
-    """Trains weights without a threshold, and refuses settings of a detector before the training.
-
-    Args:
-        detection: settings of the detector.
-    """
+    """Trains weights without a threshold, and refuses settings of a detector before training."""
 
     def __init__(self, detection: Detection) -> None:
         self.detection = detection

@@ -230,13 +230,10 @@ class TextTable:
         min_rows_per_class: int = 2,
         corpus: str = "text_files",
     ) -> list[str]:
-        """Return the reasons to refuse files, which a training would give one by one.
+        """Return the reasons to refuse files, `train` first; a training would give one by one.
 
-        Args:
-            files: paths by split, `train` first.
-            on_bad_row: see `Corpus`; `skip` leaves out the check of the rows.
-            min_rows_per_class: see `UserFiles`.
-            corpus: name in messages.
+        `skip` leaves out the check of the rows; see `Corpus` and `UserFiles` for the settings.
+        `corpus` is a name in messages.
         """
         problems = list[str]()
         classes = list(self.classes)

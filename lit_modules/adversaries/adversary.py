@@ -47,12 +47,7 @@ class AdversarialLoss(NamedTuple):
 
 
 class TextSample(NamedTuple):
-    """A text of the training split.
-
-    Attributes:
-        text: a string or a pair.
-        label: class of the text.
-    """
+    """A text, or a pair of texts, of the training split, with its class."""
 
     text: Text
     label: int

@@ -12,12 +12,9 @@ from text import Text
 
 
 class Shortage(NamedTuple):
-    """The number of texts that are too long for a budget.
+    """The number of examined texts, and of those whose ranking of words exhausts a budget.
 
-    Attributes:
-        exhausted: texts for which ranking their words uses up the budget.
-        texts: number of texts that were examined.
-        longest: words to rank in the longest of them.
+    `longest` are the words to rank in the longest of them.
     """
 
     exhausted: int

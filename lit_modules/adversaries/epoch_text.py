@@ -30,12 +30,7 @@ _CHUNK = 1024
 
 
 class AdversarialText(NamedTuple):
-    """An adversarial text.
-
-    Attributes:
-        source: id of the attacked training sample, which has the same label.
-        text: the adversarial text.
-    """
+    """An adversarial text, and the id of its source, a training sample with the same label."""
 
     source: int
     text: Text

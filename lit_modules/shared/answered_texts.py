@@ -12,14 +12,7 @@ from text.bounded_files import json_lines, reading
 
 
 class Answer(NamedTuple):
-    """A line of the output of `predict`.
-
-    Attributes:
-        text: the input.
-        prediction: name of the predicted class.
-        probability: of the prediction.
-        line: number of the line, from 1.
-    """
+    """A line of the output of `predict`, counted from 1: a text, its class and the probability."""
 
     text: str
     prediction: str

@@ -111,9 +111,6 @@ class AttentionMasking(nn.Module):
     `adversarial` learns the masks; the other kinds are rules, see `RuleMasks`: `bernoulli` and
     `magnitude` with one share, `scheduled` Bernoulli with a share for each part of the training;
     `none` masks nothing.
-
-    Args:
-        settings: of the masks.
     """
 
     def __init__(self, settings: MaskingSettings) -> None:

@@ -38,12 +38,7 @@ class Generation:
 
 
 class GeneratedText(NamedTuple):
-    """One generated text.
-
-    Attributes:
-        text: prompt and continuation.
-        ended: True if the model ended it, False if it is cut at its largest length.
-    """
+    """A prompt with its continuation, which has `ended`, or is cut at its largest length."""
 
     text: str
     ended: bool

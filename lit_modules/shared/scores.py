@@ -59,11 +59,7 @@ class EntityF1(Metric):
 
 
 class ClassF1(BinaryF1Score):
-    """F1 of one class: the harmonic mean of its precision and its recall.
-
-    Args:
-        index: of the class.
-    """
+    """F1 of the class `index`: the harmonic mean of its precision and its recall."""
 
     def __init__(self, index: int) -> None:
         super().__init__()

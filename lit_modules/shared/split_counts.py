@@ -17,9 +17,7 @@ SUMS = torch.float32 if torch.backends.mps.is_available() else torch.float64
 class SplitCounts(Metric):
     """Counts labels and predictions of a classification, and sums confidences.
 
-    Args:
-        classes: number of classes.
-        positive: index of the class of `f1`; None without it.
+    `positive` is the class of `f1`, if there is one.
     """
 
     full_state_update = False

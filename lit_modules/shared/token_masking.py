@@ -33,12 +33,7 @@ class TokenMasking:
 
 
 class MaskedTokens(NamedTuple):
-    """A batch with masks.
-
-    Attributes:
-        input_ids: `[B, N]`, the input of the model.
-        chosen: `[B, N]` bool, the tokens to guess.
-    """
+    """A batch with masks `[B, N]`, the input of a model, and the tokens to guess, `[B, N]` bool."""
 
     input_ids: Tensor
     chosen: Tensor
