@@ -204,6 +204,8 @@ def functionalities(records: Sequence[Record]) -> list[Functionality]:
 def functional_table(records: Sequence[Record]) -> str:
     """Return the pass rates as a table, the worst functionality first."""
     rows = functionalities(records)
+    passed = sum(row.passed for row in rows)
+    total = wilson(passed, sum(row.share.count for row in rows))
     cells = [
         [
             row.name,
@@ -211,16 +213,9 @@ def functional_table(records: Sequence[Record]) -> str:
             f"{row.share.value:.3f}",
             f"{row.share.low:.3f} - {row.share.high:.3f}",
         ]
-        for row in rows
+        for row in (*rows, Functionality(name="all", passed=passed, share=total))
     ]
     mean = sum(row.share.value for row in rows) / len(rows)
-    total = wilson(sum(row.passed for row in rows), sum(row.share.count for row in rows))
-    row_of_all = [
-        "all",
-        f"{sum(row.passed for row in rows)} of {total.count}",
-        f"{total.value:.3f}",
-    ]
-    cells.append([*row_of_all, f"{total.low:.3f} - {total.high:.3f}"])
     table = aligned([["functionality", "passed", "pass rate", "95 % interval"], *cells])
     pairs = any(record["pair"] is not None for record in records)
     meaning = "all texts of a pair get the same prediction" if pairs else "the prediction is right"
