@@ -97,7 +97,12 @@ def named_victim(
     if kind == "http":
         facts["classes"] = ", ".join(classes)
         return NamedVictim(HttpVictim(rest, classes, http, cache=cache), list(classes), facts)
-    return NamedVictim(_function_victim(rest, classes, outputs, batch_size), list(classes), facts)
+    function = _function(rest)
+    if outputs == "labels":
+        victim: Victim = LabelVictim(function, classes=classes, batch_size=batch_size, name=rest)
+    else:
+        victim = CallableVictim(function, outputs=outputs, batch_size=batch_size, name=rest)
+    return NamedVictim(victim, list(classes), facts)
 
 
 def detector_of(
@@ -279,16 +284,6 @@ def _as_many(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:
         )
         raise ValueError(msg)
     return list(classes or names)
-
-
-def _function_victim(
-    path: str, classes: Sequence[str], outputs: Outputs, batch_size: int
-) -> Victim:
-    """Return the victim of a function that returns labels or numbers."""
-    function = _function(path)
-    if outputs == "labels":
-        return LabelVictim(function, classes=classes, batch_size=batch_size, name=path)
-    return CallableVictim(function, outputs=outputs, batch_size=batch_size, name=path)
 
 
 def _function(path: str) -> Any:

@@ -10,7 +10,9 @@ from typing import Any
 from attacks.outcome import Sample
 from attacks.task_goals import Label, VictimTask
 from attacks.victims.task_victims import CHOICES
+from datamodules.sources.column_names import column_names
 from datamodules.sources.structured import read_conll
+from datamodules.sources.table_shape import find_shape
 from measure.table_samples import LabelledTable, as_classes, parse_label_names, read_table
 from text import ClassLabels, Text, label_text
 from text.plural import plural
@@ -55,9 +57,6 @@ def _read_usual(
 ) -> LabelledTable | None:
     if source.startswith("hf:"):
         return None
-    from datamodules.sources.column_names import column_names
-    from datamodules.sources.table_shape import find_shape
-
     path = Path(source)
     if not {*texts, gold} <= {*column_names(path, find_shape(path))}:
         return None
