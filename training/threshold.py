@@ -85,12 +85,15 @@ def set_threshold(
     def choose() -> Detector:
         if model.detector is not None:
             return model.detector
-        scores, positive = _validation_scores(trainer, model, corpus, detection)
+        _, names = model.require_text()
+        index = find_positive(detection.positive or "", names)
+        logits, labels = validation_logits(trainer, model, corpus)
+        scores, positive = detection_scores(logits, index), labels == index
         threshold = choose_threshold(scores, positive, detection)
         negatives = int((~positive).sum())
         detected = scores >= threshold
         detector = Detector(
-            positive=_class_name(model, detection),
+            positive=names[index],
             threshold=threshold,
             false_alarms=int((detected & ~positive).sum()) / negatives,
             recall=float(detected[positive].double().mean()),
@@ -108,21 +111,6 @@ def set_threshold(
         return detector
 
     return launch(trainer, model, corpus, checkpoint, choose, split="validation")
-
-
-def _class_name(model: TaskModule, detection: Detection) -> str:
-    """Return the positive class as the model names it."""
-    _, names = model.require_text()
-    return names[find_positive(detection.positive or "", names)]
-
-
-def _validation_scores(
-    trainer: pl.Trainer, model: TaskModule, corpus: TextDataModule, detection: Detection
-) -> tuple[Tensor, Tensor]:
-    """Return scores `[B]` and whether a text is positive `[B]`, the same in every process."""
-    index = find_positive(detection.positive or "", model.require_text()[1])
-    logits, labels = validation_logits(trainer, model, corpus)
-    return detection_scores(logits, index), labels == index
 
 
 def validation_logits(
