@@ -1,13 +1,13 @@
 """Runs work in all processes of a trainer, outside of Lightning's loops."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import pytorch_lightning as pl
 import torch
 
+from certify.certificate import evaluating
 from datamodules import TextDataModule
 from datamodules.labelled import Split
 from lit_modules import TaskModule
@@ -69,22 +69,11 @@ def launch(
             model.on_load_checkpoint(content)
             model.load_state_dict(content["state_dict"])
         strategy.precision_plugin.convert_module(model).to(strategy.root_device)
-        with _evaluating(model), strategy.precision_plugin.forward_context():
+        precision = strategy.precision_plugin.forward_context()
+        with torch.no_grad(), evaluating(model), precision:
             return work()
 
     with session(trainer, model, checkpoint) as (path, content):
         launcher = trainer.strategy.launcher
         outcome: T = prepared() if launcher is None else launcher.launch(prepared, trainer=trainer)
     return outcome
-
-
-@contextmanager
-def _evaluating(model: TaskModule) -> Iterator[None]:
-    training = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, mode in training.items():
-            module.training = mode
