@@ -76,7 +76,7 @@ def usual_shape(path: Path, quoted: bool | None = None) -> TableShape:
     Raises:
         DataError: another ending, or no such file.
     """
-    ending = _ending(path)
+    ending = file_ending(path)
     if ending not in ENDINGS or (ending == ".parquet" and path.suffix == ".gz"):
         msg = f"got {path}, expected a file ending in {', '.join(ENDINGS)} (.gz but for Parquet)"
         raise DataError(msg)
@@ -141,7 +141,8 @@ def check_encoding(encoding: str | None) -> str | None:
     return {"utf-8-sig": "utf-8", "iso8859-1": "latin-1"}.get(name or "", name)
 
 
-def _ending(path: Path) -> str:
+def file_ending(path: Path) -> str:
+    """Return the ending of a file in lower case, without `.gz`."""
     return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
 
 
@@ -168,7 +169,7 @@ def _find_shape(
     if encoding is None:
         encoding, reason = _find_encoding(path, head)
         remarks += reason
-    ending = _ending(path)
+    ending = file_ending(path)
     # The head may end inside a character.
     first = head.decode(encoding, "replace").lstrip("\ufeff \t\r\n")[:1]
     if ending in _JSON or (ending not in (".csv", ".tsv", ".psv") and first in ("{", "[")):
