@@ -74,7 +74,7 @@ def rates(
     return {name: (part, count) for name, part in zip(sums, parts, strict=True)}
 
 
-def some_texts(samples: Mapping[int, TextSample], most: int = 20_000) -> list[Text]:
+def some_texts(samples: Mapping[int, TextSample]) -> list[Text]:
     """Return the texts of a corpus; of a large one an evenly spread subset."""
     ids = list(samples)
-    return [samples[i].text for i in ids[:: math.ceil(len(ids) / most) or 1]]
+    return [samples[i].text for i in ids[:: math.ceil(len(ids) / 20_000) or 1]]

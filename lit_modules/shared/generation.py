@@ -1,7 +1,7 @@
 """Generates text with a language model over characters."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -99,13 +99,3 @@ def _draw(logits: Tensor, numbers: list[int], position: int, settings: Generatio
     shares = torch.from_numpy((hashes >> np.uint64(11)).astype(np.float64) / 2**53).to(odds)
     # The first id whose cumulative probability is greater.
     return (odds <= shares.unsqueeze(1) * odds[:, -1:]).sum(dim=1)
-
-
-def to_records(
-    numbers: list[int], texts: list[GeneratedText], settings: Generation
-) -> list[dict[str, Any]]:
-    """Return one JSON-able record for each text."""
-    return [
-        {"sample_id": number, "prompt": settings.prompt, "text": text.text, "ended": text.ended}
-        for number, text in zip(numbers, texts, strict=True)
-    ]

@@ -398,11 +398,13 @@ class TaskModule(TextModule):
         """True if predictions come from a pass in float64, to which its certificates apply."""
         return False
 
+    def _float64_copy(self) -> "TaskModule":
+        copied = self.exact_copy()
+        return copied if copied.predicts_in_float64 else copied.to(torch.float64)
+
     def exact_answer(self) -> Callable[[list[str]], Tensor]:
         """Return a function from n texts to logits `[n, C]` of an exact copy, in float64."""
-        copied = self.exact_copy()
-        if not copied.predicts_in_float64:
-            copied = copied.to(torch.float64)
+        copied = self._float64_copy()
 
         def answer(texts: list[str]) -> Tensor:
             # Each text alone: in a batch, rounding would depend on the other texts.
@@ -420,10 +422,7 @@ class TaskModule(TextModule):
         if self.pairs:
             msg = f"got pairs of texts for a list of {limit} inputs, expected single texts"
             raise ValueError(msg)
-        copied = self.exact_copy()
-        if not copied.predicts_in_float64:
-            copied = copied.to(torch.float64)
-        return ListedCertifier(copied.listed_model(), threat, limit=limit)
+        return ListedCertifier(self._float64_copy().listed_model(), threat, limit=limit)
 
     def listed_model(self) -> ListedModel:
         """Return the classifier of a copy in float64, for lists of inputs."""
