@@ -377,16 +377,8 @@ class AdversarialTraining(ClassifierWrapper, method=True):
         return self.classifier.activations(batch)
 
     @property
-    def own_objective(self) -> bool:
-        """The property of the classifier: an evaluation runs no adversary."""
-        return self.classifier.own_objective
-
-    @property
     def extra_metrics(self) -> tuple[str, ...]:
         return self.classifier.extra_metrics
-
-    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return self.classifier.losses(logits, labels)
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
         return self.classifier.extra_values(logits, labels)

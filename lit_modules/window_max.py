@@ -217,14 +217,6 @@ class WindowMax(ClassifierWrapper, method=True):
             self.pooling = WindowPooling(noisy_or=self.pool == "noisy-or")
 
     @property
-    def own_objective(self) -> bool:
-        """The property of the classifier, whose objective is that of a text here."""
-        return self.classifier.own_objective
-
-    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return self.classifier.losses(logits, labels)
-
-    @property
     def applies_output_layer(self) -> bool:
         return False  # that of its classifier reads a vector of each window
 
