@@ -143,12 +143,11 @@ class ASA(MaskedAttention, FineTuning, method=True):
     def mask_figures(self, batch: Batch) -> dict[str, Tensor]:
         """Return figures of the adversary's masks, and of as many units masked by chance.
 
-        Returns:
-            `[B]` each, without dropout: `masked`, the share of the units (`[R]`, a mean over
-            layers); `divergence` of the prediction with these masks from the one without, and
-            `masked_loss`, the loss with them; `divergence_chance` and `chance_loss`, the same with
-            Bernoulli masks of the same share in each layer of each text. Of a tagging, means over
-            the words of a text.
+        They are `[B]` each, without dropout: `masked`, the share of the units (`[R]`, a mean over
+        layers); `divergence` of the prediction with these masks from the one without, and
+        `masked_loss`, the loss with them; `divergence_chance` and `chance_loss`, the same with
+        Bernoulli masks of the same share in each layer of each text. Of a tagging, means over the
+        words of a text.
         """
         labels = labels_of(batch)
         # Not the epoch of the trainer: a test at the end of a fit and a later one draw the same.

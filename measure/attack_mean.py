@@ -95,11 +95,7 @@ class Mean:
 
 
 def mean_accuracy(attacks: Mapping[str, AttackAccuracy]) -> Mean:
-    """Return the mean accuracy under the six attacks, or those of them that have run.
-
-    Args:
-        attacks: attacks with a reliable accuracy, by the names of their files.
-    """
+    """Return the mean accuracy under the six attacks, or those of them that have run reliably."""
     names = tuple(name for name in SIX if name in attacks)
     if not names:
         return Mean(names=())

@@ -55,9 +55,7 @@ class AttackSeries(NamedTuple):
     def shard_report(self, folder: Path | None, merge: str) -> str:
         """Return the lines to print for a shard, which has no table.
 
-        Args:
-            folder: folder of the files.
-            merge: option that names this folder for `attack merge`.
+        The option `merge` names the folder of the files for `attack merge`.
         """
         assert self.shard is not None  # the caller has checked it
         lines = []

@@ -58,7 +58,7 @@ FigureKind = Literal["clean", "detection", "attack", "words", "radius", "calibra
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
-    """A number to compare a figure with; such as that of `always the most frequent class`."""
+    """A number to compare a figure with, for example of `always the most frequent class`."""
 
     title: str
     value: float

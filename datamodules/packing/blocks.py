@@ -47,9 +47,6 @@ def pack(
     The texts are read once, up to `limit_tokens` without templates; only a few are in memory at a
     time.
 
-    Yields:
-        Blocks; only the very last one may be shorter than `length`.
-
     Raises:
         ValueError: `length` has no room after the template, or is more than the tokenizer allows.
     """

@@ -230,7 +230,7 @@ class TextTable:
         min_rows_per_class: int = 2,
         corpus: str = "text_files",
     ) -> list[str]:
-        """Return the reasons to refuse files, `train` first; a training would give one by one.
+        """Return all reasons to refuse files (`train` first), of which a training gives one.
 
         `skip` leaves out the check of the rows; see `Corpus` and `UserFiles` for the settings.
         `corpus` is a name in messages.

@@ -29,8 +29,7 @@ class Gradients:
     def add(self, loss: Tensor, *, extra: Tensor | None = None) -> Tensor | None:
         """Differentiate a scalar loss, also by `extra`, and free its graph.
 
-        Returns:
-            The gradient of `extra` (zeros if the loss does not depend on it), times `scale`.
+        Return the gradient of `extra` (zeros if the loss does not depend on it), times `scale`.
         """
         inputs = self.parameters if extra is None else [*self.parameters, extra]
         gradients: list[Tensor | None] = [

@@ -87,10 +87,8 @@ class AnsweredTexts:
     ) -> tuple[Batch, Tensor, Tensor] | None:
         """Return texts, labels and weights of a step, from 0; an epoch sees each text once.
 
-        The processes share the texts of a step; `steps` are those in an epoch.
-
-        Returns:
-            None if there are no texts for this process.
+        The processes share the texts of a step: None if there are none for this one. `steps` are
+        those in an epoch.
         """
         number, steps = step % max(steps, 1), max(steps, 1)
         # Parts that differ by one text at most; some are empty where there are fewer texts.

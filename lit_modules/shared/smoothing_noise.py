@@ -65,9 +65,6 @@ class SmoothingNoise:
     def texts(self, tokenizer: WordTokenizer) -> RandomTexts | None:
         """Return the distribution that is certified; None without noise.
 
-        Args:
-            tokenizer: splits texts into words.
-
         Raises:
             ValueError: broken lists, lists for texts, words without a certificate, or a mask that
                 is not a word.

@@ -637,10 +637,9 @@ class TaskModule(TextModule):
     def attack(self, attack: PGD, batch: Batch) -> dict[str, Tensor]:
         """Run the PGD attack on a batch.
 
-        Returns:
-            `[B]` each: `sample_ids`, `labels`, `prediction`, `pgd_prediction` (at the perturbed
-            point) and `survived`: the prediction is right, and the attack did not change it;
-            `survived@RADIUS` for each radius of `test_sweep`.
+        Return `[B]` each: `sample_ids`, `labels`, `prediction`, `pgd_prediction` (at the perturbed
+        point) and `survived`: the prediction is right, and the attack did not change it;
+        `survived@RADIUS` for each radius of `test_sweep`.
         """
         # The attack perturbs embeddings, not tokens.
         x, labels = self.embed(batch).detach(), labels_of(batch)

@@ -54,12 +54,7 @@ class TextModule(LightningModule):
     test_means: "SampleMeans"
 
     def __init_subclass__(cls, *, method: bool = False, **settings: Any) -> None:
-        """Register a method under its name.
-
-        Args:
-            method: True for a method, False for a base class of methods.
-            settings: of other base classes.
-        """
+        """Register a method, unless it is a base class of methods, under its name."""
         super().__init_subclass__(**settings)
         if method:
             METHODS[cls.__name__] = cls
