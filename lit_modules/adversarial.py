@@ -95,10 +95,7 @@ class AdversarialTraining(ClassifierWrapper, method=True):
             self._read(init_from)
 
     def adopt(self, classifier: TaskModule) -> None:
-        """Set the classifier to train.
-
-        Args:
-            classifier: with or without weights.
+        """Set the classifier to train, with or without weights.
 
         Raises:
             ValueError: the adversary needs embeddings, and the classifier has none; or the
@@ -380,16 +377,8 @@ class AdversarialTraining(ClassifierWrapper, method=True):
         return self.classifier.activations(batch)
 
     @property
-    def own_objective(self) -> bool:
-        """The property of the classifier: an evaluation runs no adversary."""
-        return self.classifier.own_objective
-
-    @property
     def extra_metrics(self) -> tuple[str, ...]:
         return self.classifier.extra_metrics
-
-    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return self.classifier.losses(logits, labels)
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
         return self.classifier.extra_values(logits, labels)
@@ -448,10 +437,7 @@ class AdversarialTraining(ClassifierWrapper, method=True):
     def log_loss(self, result: AdversarialLoss, batch: Batch, weight: float) -> None:
         """Log a step: means over all processes, at steps whose metrics are written.
 
-        Args:
-            result: of the adversary.
-            batch: the batch.
-            weight: `step_weight` of the batch.
+        `weight` is the `step_weight` of the batch.
         """
         metrics = {"train/loss": result.loss.detach()}
         if self.logs_this_step():

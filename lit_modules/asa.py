@@ -26,13 +26,7 @@ MASK_FIGURES = ("masked", "divergence", "divergence_chance", "masked_loss", "cha
 
 
 class Passes(NamedTuple):
-    """The two passes of a training step.
-
-    Attributes:
-        clean: logits without masks.
-        biased: logits with them.
-        masks: masks of the second pass.
-    """
+    """Logits of the two passes of a training step, without masks and with these masks."""
 
     clean: Tensor
     biased: Tensor
@@ -94,12 +88,7 @@ class ASA(MaskedAttention, FineTuning, method=True):
         return Passes(clean, biased, masks)
 
     def penalty(self, masks: Masks, labels: Tensor) -> Tensor:
-        """Tau * L_c of a batch.
-
-        Args:
-            masks: of its pass.
-            labels: as the task has them.
-        """
+        """Tau * L_c of a batch, from the masks of its pass and labels in the form of the task."""
         # As the divergence: a mean over units, which of a tagging are the words.
         units = self.task.units(labels).sum().clamp_min(1) / len(labels)
         return self.masking.penalty(masks, units)
@@ -154,12 +143,11 @@ class ASA(MaskedAttention, FineTuning, method=True):
     def mask_figures(self, batch: Batch) -> dict[str, Tensor]:
         """Return figures of the adversary's masks, and of as many units masked by chance.
 
-        Returns:
-            `[B]` each, without dropout: `masked`, the share of the units (`[R]`, a mean over
-            layers); `divergence` of the prediction with these masks from the one without, and
-            `masked_loss`, the loss with them; `divergence_chance` and `chance_loss`, the same with
-            Bernoulli masks of the same share in each layer of each text. Of a tagging, means over
-            the words of a text.
+        They are `[B]` each, without dropout: `masked`, the share of the units (`[R]`, a mean over
+        layers); `divergence` of the prediction with these masks from the one without, and
+        `masked_loss`, the loss with them; `divergence_chance` and `chance_loss`, the same with
+        Bernoulli masks of the same share in each layer of each text. Of a tagging, means over the
+        words of a text.
         """
         labels = labels_of(batch)
         # Not the epoch of the trainer: a test at the end of a fit and a later one draw the same.

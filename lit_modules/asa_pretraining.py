@@ -21,12 +21,7 @@ from text import Batch
 
 
 class EncoderOutputs(NamedTuple):
-    """The outputs of an encoder for a batch.
-
-    Attributes:
-        logits: `[M, V]` of the words at the chosen positions.
-        first: `[B, d]` the last hidden states of the first tokens.
-    """
+    """Logits `[M, V]` at the chosen positions, and `[B, d]` last hidden states of first tokens."""
 
     logits: Tensor
     first: Tensor
@@ -68,12 +63,9 @@ class ASAPretraining(MaskedAttention, MaskedLM, method=True):
     # Steps
 
     def read(self, x: Tensor, mask: Tensor, chosen: Tensor) -> EncoderOutputs:
-        """Return one pass.
+        """Return one pass over word embeddings `[B, N, e]`.
 
-        Args:
-            x: `[B, N, e]` word embeddings.
-            mask: `[B, N]` bool, True at real tokens.
-            chosen: `[B, N]` bool, the tokens to guess.
+        `mask` and `chosen` are `[B, N]` bool, True at real tokens and at those to guess.
         """
         with restrict_head(self.model, chosen):
             out = self.model(inputs_embeds=x, attention_mask=mask.long(), output_hidden_states=True)
@@ -107,11 +99,9 @@ class ASAPretraining(MaskedAttention, MaskedLM, method=True):
     def log_passes(self, means: Tensor, first: Tensor, masks: Masks, weight: float) -> None:
         """Log a step.
 
-        Args:
-            means: over all guesses: loss, accuracy, divergence.
-            first: the divergence at the first tokens, of this process.
-            masks: of the second pass.
-            weight: of this process, see `batch_weight`.
+        `means` are loss, accuracy and divergence over all guesses, `first` is the divergence at the
+        first tokens of this process, `weight` its `batch_weight`; the masks are those of the second
+        pass.
         """
         metrics = {f"train/masked/layer_{i + 1}": share for i, share in enumerate(masks.masked())}
         # At every step, also with several processes: the curve is a mean over all of them.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from layers.decoder import KINDS, Decoder, Kind, LSTMNetwork, NextToken, initialise_
-from lit_modules.shared.generation import Generation, to_records, write
+from lit_modules.shared.generation import Generation, write
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.process_means import batch_weight, process_sums
 from lit_modules.shared.text_module import TextModule
@@ -192,9 +192,6 @@ class CharacterLM(TextModule, method=True):
     def generate(self, settings: Generation = Generation()) -> list[str]:
         """Write texts.
 
-        Args:
-            settings: see `Generation`.
-
         Raises:
             ValueError: a prompt of unknown characters, or too long a text.
         """
@@ -209,4 +206,7 @@ class CharacterLM(TextModule, method=True):
             texts = write(self.network, self.characters, numbers, settings)
         finally:
             self.train(training)
-        return to_records(numbers, texts, settings)
+        return [
+            {"sample_id": number, "prompt": settings.prompt, "text": text.text, "ended": text.ended}
+            for number, text in zip(numbers, texts, strict=True)
+        ]

@@ -58,12 +58,7 @@ class PieceIds(NamedTuple):
 
 
 class InitialScores(NamedTuple):
-    """The scores of a `WordScores`.
-
-    Attributes:
-        class_names: C names.
-        table: `[V, C]` the score of each word.
-    """
+    """The scores of a `WordScores`: the names of C classes, and `[V, C]`, those of each word."""
 
     class_names: Sequence[str]
     table: Tensor
@@ -393,10 +388,7 @@ class EncodedScores(RobustWords, method=True):
     def _draw(self, batch: Batch, clean: TrainingSum, kept: Tensor) -> tuple[Batch, Tensor]:
         """Return the worst of some random texts of the sets, and the encoder's logits of it.
 
-        Args:
-            batch: clean texts.
-            clean: their logits.
-            kept: `[B, 1]`, see `_kept_scores`.
+        `clean` is of the batch of clean texts; `kept` `[B, 1]` is that of `_kept_scores`.
         """
         if self.draws == 0:
             return batch, clean.encoded

@@ -72,27 +72,14 @@ class MaskedLM(EncoderTraining, method=True):
     # Steps
 
     def forward(self, batch: Batch, chosen: Tensor) -> Tensor:
-        """Return logits of the words at the chosen positions.
-
-        Args:
-            batch: its `input_ids` contain masks.
-            chosen: `[B, N]` bool.
-
-        Returns:
-            `[M, V]`, in the order of the positions.
-        """
+        """Return logits `[M, V]` of the words at the chosen positions, `[B, N]` bool, in order."""
         with restrict_head(self.model, chosen):
             out = self.model(input_ids=batch.input_ids, attention_mask=batch.mask.long())
         logits: Tensor = out.logits
         return logits
 
     def hide(self, batch: Batch, *, epoch: int) -> Hidden:
-        """Hide tokens of a batch.
-
-        Args:
-            batch: of running text.
-            epoch: of the choice of tokens; 0 for validation and test.
-        """
+        """Hide tokens of running text, other ones in each epoch (0 for validation and test)."""
         mask_id = self.pieces.mask_id
         assert mask_id is not None  # checked by `attach_tokenizer`
         # Separators and unknown words are never guessed.
@@ -131,14 +118,8 @@ class MaskedLM(EncoderTraining, method=True):
     ) -> tuple[Tensor, Tensor]:
         """Return means over the guesses of all processes, which all have to call it once a step.
 
-        Args:
-            values: `[M]` each, of this process's guesses.
-            batch: of the guesses.
-            batch_idx: its number.
-
-        Returns:
-            This process's parts of the means, which DDP averages to the means (0 without guesses);
-            and the means (NaN without guesses).
+        `values` are `[M]` each, of this process's guesses. Its parts of the means, which DDP
+        averages to the means (0 without guesses), come before the means (NaN without guesses).
         """
         # A process without samples repeats one of another process, with weight 0.
         counts = float(batch_weight(self.trainer, batch_idx) > 0)

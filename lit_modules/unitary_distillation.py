@@ -97,11 +97,7 @@ class UnitaryDistillation(EncoderTraining, method=True):
         return self._original[0]
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
-        """Compare original and copy on a batch.
-
-        Returns:
-            `loss` `[T]` and `cosine` `[T]` of each real token, `cosine_of_means` `[B]`.
-        """
+        """Compare both encoders: `loss`, `cosine` `[T]` of real tokens, `cosine_of_means` `[B]`."""
         inputs: dict[str, Any] = {
             "input_ids": batch.input_ids,
             "attention_mask": batch.mask.long(),

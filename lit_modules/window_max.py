@@ -81,11 +81,7 @@ def merge_equal(windows: Batch, pad_id: int) -> tuple[Batch, Tensor]:
 
 
 class WindowPooling(nn.Module):
-    """Pools the scores of the windows of texts.
-
-    Args:
-        noisy_or: pool by noisy-or; false: by the maximum.
-    """
+    """Pools the scores of the windows of texts: by noisy-or, or by the maximum."""
 
     def __init__(self, *, noisy_or: bool) -> None:
         super().__init__()
@@ -93,13 +89,10 @@ class WindowPooling(nn.Module):
         self.bias = nn.Parameter(torch.zeros(2), requires_grad=False)
 
     def forward(self, leads: Tensor, owner: Tensor, count: int, positive: int) -> Tensor:
-        """Return logits `[B, 2]`.
+        """Return logits `[B, 2]` of B = `count` texts.
 
-        Args:
-            leads: `[W]` log-odds of the windows.
-            owner: `[W]`, the number of the text of each window.
-            count: B texts.
-            positive: the class that windows speak for.
+        `leads` are `[W]` log-odds of the windows for the class `positive`, `owner` is `[W]`, the
+        number of the text of each window.
         """
         if self.noisy_or:
             # -log(1 - p) adds up; the log-odds of the sum s are log(exp(s) - 1).
@@ -222,14 +215,6 @@ class WindowMax(ClassifierWrapper, method=True):
         self.follow_detector()
         if not hasattr(self, "pooling"):
             self.pooling = WindowPooling(noisy_or=self.pool == "noisy-or")
-
-    @property
-    def own_objective(self) -> bool:
-        """The property of the classifier, whose objective is that of a text here."""
-        return self.classifier.own_objective
-
-    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return self.classifier.losses(logits, labels)
 
     @property
     def applies_output_layer(self) -> bool:

@@ -57,14 +57,7 @@ def run_identity(run: RunDirectory, module: "TaskModule", corpus: str) -> dict[s
 
 
 class RunArchive(NamedTuple):
-    """A run directory whose trainer has services to report to.
-
-    Attributes:
-        recorder: recorder of the run.
-        trainer: trainer with the loggers.
-        module: measured model.
-        corpus: name of its corpus.
-    """
+    """The run of a measured model, whose trainer has loggers to report to."""
 
     recorder: "Recorder"
     trainer: "Trainer"

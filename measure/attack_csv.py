@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attacks.outcome import AttackRecord
-from measure.attack_report import Piece, pairs
+from measure.attack_report import Piece, join_pieces, pairs
 from run_files import atomic
 
 COLUMNS = (
@@ -24,12 +24,7 @@ _LINE_FEED = "<SPLIT>"
 
 
 def write_csv(path: Path, records: Sequence[AttackRecord], columns: Sequence[str]) -> None:
-    """Write all records but those of an error.
-
-    Args:
-        path: the file; written whole or not at all.
-        records: of the attack.
-        columns: names of the texts of a sample.
+    """Write all records but those of an error, whole or not at all; `columns` name the texts.
 
     Raises:
         OSError: the file cannot be written.
@@ -57,10 +52,7 @@ def write_csv(path: Path, records: Sequence[AttackRecord], columns: Sequence[str
 
 def _marked(texts: Sequence[Sequence[Piece]], columns: Sequence[str]) -> str:
     """Return the text or texts of a sample, with marks at the changed words."""
-    parts = [
-        "".join(f"[[{piece.text}]]" if piece.changed else piece.text for piece in text)
-        for text in texts
-    ]
+    parts = [join_pieces(text, "[[", "]]") for text in texts]
     if len(parts) > 1:
         names = [re.sub(r"\W", "_", name).capitalize() for name in columns]
         parts = [f"[[[[{name}]]]]: {part}" for name, part in zip(names, parts, strict=True)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from attacks.interface import Outcome
 from attacks.outcome import AttackRecord
 from attacks.summary import figure_columns, remarks
-from measure.attack_report import Piece, class_name, pairs
+from measure.attack_report import Piece, class_name, join_pieces, pairs
 from run_files import atomic
 from run_files.terminal import harmless
 from text.estimates import IntervalEstimate, interval
@@ -128,14 +128,8 @@ def marked_texts(record: AttackRecord) -> tuple[str, str]:
 
 def _paragraphs(texts: Sequence[Sequence[Piece]], mark: str) -> str:
     # dir=auto: a right-to-left text must not reverse the rest of the row.
-    return "".join(f'<p dir="auto">{_pieces(text, mark)}</p>' for text in texts)
-
-
-def _pieces(pieces: Sequence[Piece], mark: str) -> str:
-    return "".join(
-        f"<{mark}>{_text(piece.text)}</{mark}>" if piece.changed else _text(piece.text)
-        for piece in pieces
-    )
+    marked = (join_pieces(text, f"<{mark}>", f"</{mark}>", _text) for text in texts)
+    return "".join(f'<p dir="auto">{text}</p>' for text in marked)
 
 
 def _text(text: str) -> str:

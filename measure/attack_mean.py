@@ -95,11 +95,7 @@ class Mean:
 
 
 def mean_accuracy(attacks: Mapping[str, AttackAccuracy]) -> Mean:
-    """Return the mean accuracy under the six attacks, or those of them that have run.
-
-    Args:
-        attacks: attacks with a reliable accuracy, by the names of their files.
-    """
+    """Return the mean accuracy under the six attacks, or those of them that have run reliably."""
     names = tuple(name for name in SIX if name in attacks)
     if not names:
         return Mean(names=())
@@ -124,12 +120,9 @@ def mean_accuracy(attacks: Mapping[str, AttackAccuracy]) -> Mean:
 def read_accuracies(
     run: RunDirectory, stage: str, metrics: Mapping[str, float]
 ) -> dict[str, AttackAccuracy]:
-    """Return the accuracies under the six attacks that a run has and that are reliable.
+    """Return the reliable accuracies of a run under the six attacks.
 
-    Args:
-        run: the run.
-        stage: the attack that has just ended.
-        metrics: its figures, which are not yet in `results.json`.
+    `metrics` are the figures of `stage`, the attack that has just ended: `results.json` lacks them.
     """
     # As after the filing of this stage: the former mean is dropped.
     metrics_after = results.after(run.results(), stage, metrics)
@@ -161,11 +154,7 @@ def _read_correct(run: RunDirectory, name: str) -> dict[int, bool]:
 class MeanArchive:
     """An archive that also files the mean over the six attacks with the figures of each.
 
-    Args:
-        archive: archive of the run.
-
-    Attributes:
-        mean: the mean after the latest attack.
+    `mean` is that after the latest attack.
     """
 
     def __init__(self, archive: Archive) -> None:

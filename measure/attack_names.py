@@ -18,11 +18,7 @@ def attack_names(recipe: str) -> list[str]:
 
 
 def file_names(recipe: str, tag: str | None) -> list[str]:
-    """Return the names of the files of attacks, without building the attacks.
-
-    Args:
-        recipe: `recipe` of the command.
-        tag: tag of their files.
+    """Return the names of the files of the attacks in `recipe`, without building the attacks.
 
     Raises:
         ValueError: a malformed file of an attack.

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from rapidfuzz.distance import Levenshtein
@@ -25,12 +25,7 @@ _EXAMPLES = 5
 
 
 class Piece(NamedTuple):
-    """A part of a text.
-
-    Attributes:
-        text: the part.
-        changed: True for a word that the other text does not have at this position.
-    """
+    """A part of a text: `changed` for a word that the other text lacks at this position."""
 
     text: str
     changed: bool
@@ -130,15 +125,21 @@ def class_name(index: Label | None, names: Sequence[str]) -> str:
 
 def mark(pieces: Sequence[Piece], *, new: bool, colour: bool) -> str:
     """Return a text as a line for a terminal, with its changed words in colour or brackets."""
-    # `_flat` escapes the text: the terminal gets only the codes of this file.
+    # `flat` escapes the text: the terminal gets only the codes of this file.
     begin, end = (_GREEN if new else _RED, _PLAIN) if colour else ("[", "]")
-    return "".join(
-        f"{begin}{_flat(piece.text)}{end}" if piece.changed else _flat(piece.text)
-        for piece in pieces
-    )
+    return join_pieces(pieces, begin, end, flat)
 
 
-def _flat(text: str) -> str:
+def join_pieces(
+    pieces: Sequence[Piece], begin: str, end: str, escape: Callable[[str], str] = str
+) -> str:
+    """Return a text with signs around its changed words; `escape` is for its own parts."""
+    parts = ((escape(piece.text), piece.changed) for piece in pieces)
+    return "".join(f"{begin}{text}{end}" if changed else text for text, changed in parts)
+
+
+def flat(text: str) -> str:
+    """Return a text on one line, without control characters."""
     return harmless(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -148,15 +149,12 @@ def example_table(outcome: "Outcome", names: Sequence[str]) -> str:
     successes = [record for record in outcome.records if record.outcome == "succeeded"]
     for record in successes[:_EXAMPLES]:
         sides = zip(*pairs(record), strict=True)
-        clean, adversarial = (" / ".join(map(_marked, side)) for side in sides)
+        clean, adversarial = (
+            " / ".join(join_pieces(pieces, "**", "**", _escaped) for pieces in side)
+            for side in sides
+        )
         rows.append((_escaped(headline(record, names)), clean, adversarial))
     return markdown_table(("sample", "clean", "adversarial"), rows)
-
-
-def _marked(pieces: Sequence[Piece]) -> str:
-    return "".join(
-        f"**{_escaped(piece.text)}**" if piece.changed else _escaped(piece.text) for piece in pieces
-    )
 
 
 def _escaped(text: str) -> str:
@@ -164,7 +162,7 @@ def _escaped(text: str) -> str:
     return "".join(
         # TensorBoard renders Markdown with HTML: both kinds of markup are escaped.
         f"&#{ord(character)};" if character in "&<>|*_`[]()#\\!~" else character
-        for character in _flat(text)
+        for character in flat(text)
     )
 
 
@@ -177,15 +175,10 @@ def report(
     notes: Sequence[str] = (),
     stream: IO[str] | None = None,
 ) -> str:
-    """Return the pairs and the table to print at the end.
+    """Return the table to print at the end, after `show` pairs of each attack.
 
-    Args:
-        outcomes: outcomes by name.
-        names: names of the classes.
-        show: number of pairs of each attack.
-        title: title of the table.
-        notes: lines below the table.
-        stream: stream that decides on colours; standard output if None.
+    `names` are those of the classes, `notes` are lines below the table; `stream`, by default
+    standard output, decides on colours.
     """
     colour = colours(stream or sys.stdout)
     lines: list[str] = []

@@ -19,7 +19,7 @@ from lit_modules.checkpoints.exported import checkpoint_digest
 from measure.archive import RunArchive
 from measure.attack_mean import MeanArchive
 from measure.attack_series import AttackSeries, run_series
-from measure.attack_settings import AttackPlan, AttackSettings, plan
+from measure.attack_settings import AttackSettings, plan
 from measure.corpus_split import words_read
 from measure.runner import check_ledgers
 from measure.surrogates import Surrogates
@@ -43,12 +43,7 @@ _DRY = 8
 
 
 class Attacks(NamedTuple):
-    """The outcomes of all attacks of a command.
-
-    Attributes:
-        outcomes: outcomes by the names of their files; empty for a shard.
-        report: the table to print.
-    """
+    """The outcomes of the attacks of a command by file (of a shard none), and their table."""
 
     outcomes: dict[str, Outcome]
     report: str
@@ -65,15 +60,8 @@ def attack(
 ) -> Attacks:
     """Attack a checkpoint with every recipe of the settings, one after the other.
 
-    Each outcome is filed in the run as soon as its attack has ended.
-
-    Args:
-        trainer: trainer with the device and the processes.
-        model: the victim.
-        datamodule: the corpus.
-        ckpt_path: checkpoint of the victim; None for its present weights.
-        settings: settings of the attacks.
-        recorder: recorder of the run directory; None files nothing.
+    Each outcome is filed in the run as soon as its attack has ended; without `recorder`, nothing is
+    filed. Without `ckpt_path`, the present weights of the model are attacked.
 
     Raises:
         ValueError: wrong settings, or a run with an attack of the same name and other settings.
@@ -81,7 +69,12 @@ def attack(
         VictimError: the logits of the model are invalid.
     """
     corpus = _check_corpus(trainer, datamodule)
-    _check_threshold(settings)
+    if settings.threshold is not None:
+        msg = (
+            f"got threshold {settings.threshold} for a run, whose own threshold counts, expected "
+            "it only with --victim: leave --attack.threshold out"
+        )
+        raise ValueError(msg)
     device = trainer.strategy.root_device  # the models of attacks use the device of the victim
     # Loaded now: a missing WordNet must not surface after the attacks.
     checks = usual_checks(settings, device) if settings.validity else None
@@ -90,8 +83,12 @@ def attack(
     archive = None
     if recorder is not None and not dry(trainer):
         archive = MeanArchive(RunArchive(recorder, trainer, model, corpus.corpus))
-        # Raises now, not after hours of the attacks before it.
-        _check_all(planned, settings, archive.files.path, model_subject)
+        shard = None if settings.shard is None else Shard.of(settings.shard)
+        for attack_plan in planned:
+            # Raises now, not after hours of the attacks before it.
+            path = archive.files.path / "attacks" / f"{attack_plan.name}.jsonl"
+            subject = {**attack_subject(attack_plan, settings), **model_subject}
+            check_ledgers(TextAttack, path, shard, subject)
 
     def work() -> AttackSeries:
         attacked = _describe(
@@ -140,27 +137,67 @@ def _describe(
     archive: MeanArchive | None,
     recorder: Recorder | None,
 ) -> AttackedModel:
-    """Return the loaded model as a victim, with the facts of its run, or of no run."""
+    """Return the loaded model as a victim, with its samples and the facts of its run, if any.
+
+    Raises:
+        ValueError: the split has samples without labels.
+    """
     # Again: only the checkpoint names the task of the model itself.
     require_attackable(model.task.name)
     if recorder is not None and archive is not None and trainer.is_global_zero:
         # One process computes the digest of the rows, for the subject in `results.json`.
         recorder.measure_rows(corpus, settings.split)
+    split, names = settings.split, model.require_text()[1]
+    examples = corpus.examples(split)
+    most = _DRY * int(trainer.fast_dev_run) if dry(trainer) else None  # type: ignore[attr-defined] # set by a connector
+    detected = getattr(getattr(model, "detector", None), "positive", corpus.positive)
+    positive = settings.positive_class(names, detected)
+    drawn = choose_samples(examples, settings, most, positive)
+    if any(example.label is None for example in drawn):
+        msg = (
+            f"{corpus.corpus}: got a {split} split without labels, expected labels: an attack "
+            "succeeds where the prediction leaves the gold class; try --attack.split validation, "
+            "if the corpus has one"
+        )
+        raise ValueError(msg)
+    # The id is the position in the split: the same sample for every attack.
+    rows = labelled_texts(drawn) if model.task.name == "classification" else labelled_numbers(drawn)
+    samples = [
+        Sample(sample_id=sample_id, text=text, label=label) for sample_id, text, label in rows
+    ]
+    scope: dict[str, Any] = {
+        "corpus": corpus.corpus,
+        "columns": list(corpus.text_columns),
+        "samples": fingerprint(examples),
+    }
+    # The threat must split words as the model does, or it is about other texts.
+    threat = settings.threat.threat(words_read(model), Resources.of(settings))
+    if threat is not None:
+        samples = list(confine_samples(samples, threat))
+        k = "all" if threat.k is None else str(threat.k)
+        scope["threat"] = {"name": threat.name, "k": k, "digest": threat.digest}
     seed = "unknown" if recorder is None else recorder.training_seed
     digest = model_subject["checkpoint"]
-    return attacked_model(
-        trainer,
-        model,
-        corpus,
-        settings,
-        model_subject=model_subject,
+    runs_dir = Path("runs") if recorder is None else recorder.run.path.parent
+    return AttackedModel(
+        victim=as_victim(model, batch_size=settings.batch_size),
+        class_names=names,
+        samples=samples,
+        columns=corpus.text_columns,
+        subject=model_subject,
+        scope=scope,
         facts={
             "run": "no run" if archive is None else archive.files.name,
             "model": f"{type(model).__name__}, seed of its training {seed}",
             "checkpoint": "none" if ckpt_path is None else f"{ckpt_path}, SHA-256 {digest}",
+            "corpus": f"{corpus.corpus}, {split} split",
         },
         identity={} if recorder is None else recorder.identity(trainer, model, corpus.corpus),
-        runs_dir=Path("runs") if recorder is None else recorder.run.path.parent,
+        threat=threat,
+        positive=positive,
+        certifier=model.text_certifier,
+        surrogates=Surrogates(names, runs_dir, trainer.strategy.root_device, settings.batch_size),
+        texts=lambda: [(text, label) for _, text, label in labelled_texts(corpus.training_rows())],
     )
 
 
@@ -193,89 +230,3 @@ def _check_corpus(trainer: pl.Trainer, datamodule: pl.LightningDataModule | None
         msg = "got --trainer.limit_test_batches 0, expected it to be left out"
         raise ValueError(msg)
     return datamodule
-
-
-def _check_threshold(settings: AttackSettings) -> None:
-    """Raise ValueError if the settings have a threshold: a run has its own."""
-    if settings.threshold is not None:
-        msg = (
-            f"got threshold {settings.threshold} for a run, whose own threshold counts, expected "
-            "it only with --victim: leave --attack.threshold out"
-        )
-        raise ValueError(msg)
-
-
-def _check_all(
-    planned: Sequence[AttackPlan],
-    settings: AttackSettings,
-    folder: Path,
-    model_subject: Mapping[str, Any],
-) -> None:
-    shard = None if settings.shard is None else Shard.of(settings.shard)
-    for attack_plan in planned:
-        path = folder / "attacks" / f"{attack_plan.name}.jsonl"
-        check_ledgers(
-            TextAttack, path, shard, {**attack_subject(attack_plan, settings), **model_subject}
-        )
-
-
-def attacked_model(
-    trainer: pl.Trainer,
-    model: TaskModule,
-    corpus: TextDataModule,
-    settings: AttackSettings,
-    *,
-    model_subject: Mapping[str, Any],
-    facts: Mapping[str, str],
-    identity: Mapping[str, Any],
-    runs_dir: Path,
-) -> AttackedModel:
-    """Return a classifier and its samples of a split.
-
-    Raises:
-        ValueError: the split has samples without labels.
-    """
-    split, names = settings.split, model.require_text()[1]
-    examples = corpus.examples(split)
-    most = _DRY * int(trainer.fast_dev_run) if dry(trainer) else None  # type: ignore[attr-defined] # set by a connector
-    detected = getattr(getattr(model, "detector", None), "positive", corpus.positive)
-    positive = settings.positive_class(names, detected)
-    drawn = choose_samples(examples, settings, most, positive)
-    if any(example.label is None for example in drawn):
-        msg = (
-            f"{corpus.corpus}: got a {split} split without labels, expected labels: an attack "
-            "succeeds where the prediction leaves the gold class; try --attack.split validation, "
-            "if the corpus has one"
-        )
-        raise ValueError(msg)
-    # The id is the position in the split: the same sample for every attack.
-    rows = labelled_texts(drawn) if model.task.name == "classification" else labelled_numbers(drawn)
-    samples = [
-        Sample(sample_id=sample_id, text=text, label=label) for sample_id, text, label in rows
-    ]
-    scope: dict[str, Any] = {
-        "corpus": corpus.corpus,
-        "columns": list(corpus.text_columns),
-        "samples": fingerprint(examples),
-    }
-    # The threat must split words as the model does, or it is about other texts.
-    threat = settings.threat.threat(words_read(model), Resources.of(settings))
-    if threat is not None:
-        samples = list(confine_samples(samples, threat))
-        k = "all" if threat.k is None else str(threat.k)
-        scope["threat"] = {"name": threat.name, "k": k, "digest": threat.digest}
-    return AttackedModel(
-        victim=as_victim(model, batch_size=settings.batch_size),
-        class_names=names,
-        samples=samples,
-        columns=corpus.text_columns,
-        subject=model_subject,
-        scope=scope,
-        facts={**facts, "corpus": f"{corpus.corpus}, {split} split"},
-        identity=identity,
-        threat=threat,
-        positive=positive,
-        certifier=model.text_certifier,
-        surrogates=Surrogates(names, runs_dir, trainer.strategy.root_device, settings.batch_size),
-        texts=lambda: [(text, label) for _, text, label in labelled_texts(corpus.training_rows())],
-    )

@@ -18,13 +18,7 @@ from run_files.terminal import harmless
 
 
 class AttackSeries(NamedTuple):
-    """Attacks that have ended.
-
-    Attributes:
-        attacks: attacks in the order of the command.
-        measured: their outcomes.
-        shard: their shard; None for all samples.
-    """
+    """Attacks that have ended, in the order of the command; `shard` is None for all samples."""
 
     attacks: Sequence[TextAttack]
     measured: Sequence[Measured]
@@ -61,9 +55,7 @@ class AttackSeries(NamedTuple):
     def shard_report(self, folder: Path | None, merge: str) -> str:
         """Return the lines to print for a shard, which has no table.
 
-        Args:
-            folder: folder of the files.
-            merge: option that names this folder for `attack merge`.
+        The option `merge` names the folder of the files for `attack merge`.
         """
         assert self.shard is not None  # the caller has checked it
         lines = []

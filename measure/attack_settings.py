@@ -183,9 +183,7 @@ class AttackSettings(RecipeSettings, Limits):
     def positive_class(self, class_names: Sequence[str], default: str | None) -> int | None:
         """Return the index of the class to evade or to force; None for other goals.
 
-        Args:
-            class_names: classes of the model.
-            default: the positive class if the settings name none.
+        `default` is the positive class if the settings name none.
 
         Raises:
             ValueError: the model has no such class, or nothing names it.
@@ -284,9 +282,7 @@ class AttackPlan(NamedTuple):
 def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> list[AttackPlan]:
     """Build all attacks of a command before the first begins, so that errors come early.
 
-    Args:
-        settings: settings of the command.
-        device: device of the models of attacks; the GPU of this machine, else the CPU, if None.
+    `device` is that of the models of attacks; the GPU of this machine, else the CPU, if None.
 
     Raises:
         ValueError: an unknown recipe, a malformed composition, or a setting that no attack has.

@@ -19,13 +19,7 @@ POINTS = 20
 
 
 class LabelledText(NamedTuple):
-    """A text with its class.
-
-    Attributes:
-        sample_id: its number in the split.
-        text: the text in the normal form of the threat.
-        label: gold class.
-    """
+    """A sample of a split, with its text in the normal form of the threat, and its gold class."""
 
     sample_id: int
     text: str
@@ -43,13 +37,9 @@ def record(
     names: Sequence[str],
     sample: LabelledText | None,
 ) -> Record:
-    """Return the record of a certificate.
+    """Return the record of a certificate for `ks` changes; None is any number of them.
 
-    Args:
-        certificate: the certificate.
-        ks: the certified numbers of changes; None for any number.
-        names: names of the classes.
-        sample: its sample; None for a text of the command line.
+    `names` are those of the classes; a text of the command line has no `sample`.
     """
     identity = {} if sample is None else {"sample_id": sample.sample_id, "label": sample.label}
     other = certificate.witness_prediction
@@ -74,12 +64,7 @@ def figures(records: Sequence[Record], ks: Sequence[int | None], skipped: int) -
     """Return the figures of a split, without the prefix of their names.
 
     `accuracy` is the clean accuracy, `accuracy@K` the share of samples with a correct prediction
-    that is certified for K changes.
-
-    Args:
-        records: records of all samples.
-        ks: the numbers of changes.
-        skipped: number of samples that the threat does not apply to.
+    that is certified for K changes. The threat does not apply to the `skipped` samples.
     """
     # Shares are of all samples, right or wrong, so that accuracies compare.
     count = len(records)
@@ -98,15 +83,10 @@ def figures(records: Sequence[Record], ks: Sequence[int | None], skipped: int) -
 def detections(
     records: Sequence[Record], ks: Sequence[int | None], positive: int
 ) -> dict[str, float]:
-    """Return the figures about a class, without the prefix of their names.
+    """Return the figures about the class `positive`, without the prefix of their names.
 
     `recall` is the share of the samples of the class that are detected, `recall@K` the share that
     stays detected by certificate, and `detected@K` the share of the detected ones that does.
-
-    Args:
-        records: records of all samples.
-        ks: the numbers of changes.
-        positive: the class.
     """
     own = [line for line in records if line["label"] == positive]
     detected = [line for line in own if line["prediction"] == positive]
@@ -124,12 +104,7 @@ def stamp_of(threat: str, checkpoint: str) -> dict[str, str]:
 
 
 class Curve(NamedTuple):
-    """Certified accuracy in % by the number of changes.
-
-    Attributes:
-        changes: the numbers of changes; None for all words at once.
-        accuracy: certified accuracy in %, one for each.
-    """
+    """Certified accuracies in % by the number of changes; None for all words at once."""
 
     changes: Sequence[int | None]
     accuracy: Sequence[float]
@@ -244,15 +219,10 @@ class ConfinedAttack(NamedTuple):
 def sandwich(
     attacks: Sequence[ConfinedAttack], records: Sequence[Record], ks: Sequence[int | None]
 ) -> list[SandwichLevel]:
-    """Compare certificates with attacks on the same classifier inside the same threat.
+    """Compare certificates with `attacks_inside` the same threat, on the same classifier.
 
     The accuracy under attack is the one under all attacks with this number of changes, on their
     common samples. An attack with fewer changes can contradict a certificate, too.
-
-    Args:
-        attacks: see `attacks_inside`.
-        records: records of all samples.
-        ks: the numbers of changes.
     """
     layers = []
     for k in ks:

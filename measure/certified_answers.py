@@ -65,14 +65,10 @@ class ThreatCertifiers:
         resources: str | None = None,
         worst: Worst = "failing",
     ) -> Self:
-        """Return the certifiers of all threats of a model.
+        """Return the certifiers of a model against the threats of these `names`.
 
-        Args:
-            model: a classifier.
-            lists: file of synonyms; None: no certificates about synonyms.
-            names: kinds of threats.
-            resources: folder with the resources of perturbation sets; None: that of the training.
-            worst: see the class.
+        `lists` is the file of synonyms, without which no certificate is about them. `resources` is
+        the folder with the resources of perturbation sets; None: that of the training.
 
         Raises:
             ValueError: malformed lists, or lists without any word of the model.

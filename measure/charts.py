@@ -347,13 +347,7 @@ def _panels(
 
 
 def named_points(axes: "Axes", samples: Sequence[Point], strong: Collection[str]) -> None:
-    """Draw points with their intervals and their names next to them, in place of a legend.
-
-    Args:
-        axes: the axes.
-        samples: the points.
-        strong: names of those in a strong colour.
-    """
+    """Draw points with intervals and names next to them; those named in `strong` in colour."""
     for sample in samples:
         colour = COLOURS[0] if sample.name in strong else "#7f7f7f"
         ends = {"xerr": sample.x_ends, "yerr": sample.y_ends}
@@ -373,17 +367,12 @@ def named_points(axes: "Axes", samples: Sequence[Point], strong: Collection[str]
         side.sort(key=lambda sample: sample.y)
         shares = spread([(sample.y - low) / (high - low) for sample in side], gap)
         for share, sample in zip(shares, side, strict=True):
+            # In points, from the point to its name.
+            up = (share - (sample.y - low) / (high - low)) * size.height * 72 / axes.figure.dpi
             axes.annotate(
                 plain_label(sample.name),
                 (sample.x, sample.y),
-                (
-                    8 if to_right else -8,
-                    7
-                    + (share - (sample.y - low) / (high - low))
-                    * size.height
-                    * 72
-                    / axes.figure.dpi,
-                ),
+                (8 if to_right else -8, 7 + up),
                 textcoords="offset points",
                 ha="left" if to_right else "right",
                 va="center",
@@ -393,11 +382,9 @@ def named_points(axes: "Axes", samples: Sequence[Point], strong: Collection[str]
 
 
 def label_lines(axes: "Axes", ends: Sequence[tuple[float, str, str]]) -> None:
-    """Write names at the right end of lines, in place of a legend.
+    """Write names at the right end of lines, without a legend; the axes have their final limits.
 
-    Args:
-        axes: the axes, with their final limits.
-        ends: height of the last point, name and colour of each line.
+    Each of the `ends` is the height of the last point, the name and the colour of a line.
     """
     # On a logarithmic axis, too.
     to_axes = axes.transData + axes.transAxes.inverted()
@@ -429,12 +416,7 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True)
 class ForestRow:
-    """A row of a forest plot: marks with intervals at the same height.
-
-    Attributes:
-        name: at the left.
-        marks: value, low and high end of each mark; None where there is none.
-    """
+    """A row of a forest plot: value, low and high end of each mark; None where there is none."""
 
     name: str
     marks: Sequence[tuple[float, float, float] | None]

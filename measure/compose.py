@@ -50,16 +50,11 @@ def compose(
 ) -> Attack:
     """Build the attack that a file describes.
 
-    The file need not have `compat`, nor the arguments that are resources: `neighbours`, `vectors`,
-    `wordnet`, `tagger`, `encoder`, `model` and `tokenizer` of a masked language model, `words` of a
-    list of stop words.
-
-    Args:
-        spec: `name`, `transformation`, `search`, optionally `goal`, `pre_constraints`,
-            `constraints` and `white_box`; parts as `class_path` and `init_args`.
-        resources: word vectors, models and lists.
-        compat: see `Attack`.
-        goal: goal if the file has none.
+    The file has `name`, `transformation`, `search`, optionally `goal` (else it is the argument),
+    `pre_constraints`, `constraints` and `white_box`; parts as `class_path` and `init_args`. It need
+    not have `compat`, nor the arguments that are resources: `neighbours`, `vectors`, `wordnet`,
+    `tagger`, `encoder`, `model` and `tokenizer` of a masked language model, `words` of a list of
+    stop words.
 
     Raises:
         ValueError: unknown classes or arguments, or a class without the methods of its part.

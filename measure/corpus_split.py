@@ -15,15 +15,10 @@ CHOICE = 4
 def split_texts(
     run: RunDirectory, split: Split, *, data_dir: str | None, count: int | None
 ) -> tuple[TextDataModule, list[tuple[int, Text, int]]]:
-    """Return the corpus of a run, and sample, text and class of a split.
+    """Return the corpus of a run, one of this program, and sample, text and class of a split.
 
-    The corpus is one of this program, by its name.
-
-    Args:
-        run: run with the settings of the corpus.
-        split: validation or test.
-        data_dir: data directory; that of the settings if None.
-        count: number of samples, drawn as `attack` does; all if None.
+    `data_dir` replaces that of the settings; `count` samples are drawn as `attack` does, all if
+    None.
 
     Raises:
         ValueError: a corpus of another program, without labels or of pairs.

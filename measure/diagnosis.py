@@ -129,12 +129,7 @@ class Diagnosis:
 
 
 def read(run: RunDirectory, recipe: str, *, samples: int) -> RecordedAttack:
-    """Read the records of an attack.
-
-    Args:
-        run: the run that was attacked.
-        recipe: name of the files of the attack.
-        samples: largest number of records; the draw is the same for every run.
+    """Read at most so many records of an attack; the draw is the same for every run.
 
     Raises:
         ValueError: the attack has no records, or none with a changed text.

@@ -26,13 +26,8 @@ def write(
 ) -> None:
     """Write the results into a run: JSON, PNG and TensorBoard.
 
-    The JSON file keeps its results under other attacks.
-
-    Args:
-        run: the run.
-        recipe: the attack.
-        diagnoses: the diagnosis of the run, then those of the runs to compare with.
-        options: options of the command that the results depend on.
+    The JSON file keeps its results under other attacks. The first diagnosis is that of the run, the
+    others are compared with it; the results depend on `options`.
 
     Raises:
         OSError: a file cannot be written.

@@ -22,13 +22,11 @@ Pooling = Literal["first", "mean"]
 def boundary_distances(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the distance of each row of logits to the nearest decision boundary (section 6.4).
 
-    Class c wins in the cone y_c >= y_j for all j. The faces of the cone are the hyperplanes
-    y_c = y_j, so the distance is the least of (y_c - y_j) / sqrt(2). The paper has no formula, but
-    its mean of 72.4 for a margin of 100 agrees: a margin of 100 gives 100 / sqrt(2) = 70.7.
+    Class c wins in the cone y_c >= y_j for all j. The faces of the cone are the hyperplanes y_c =
+    y_j, so the distance is the least of (y_c - y_j) / sqrt(2). The paper has no formula, but its
+    mean of 72.4 for a margin of 100 agrees: a margin of 100 gives 100 / sqrt(2) = 70.7.
 
-    Args:
-        logits: `[B, C]`, at least two classes.
-        labels: `[B]`, gold classes.
+    The logits are `[B, C]`, of two classes or more, the labels `[B]` gold classes.
 
     Returns:
         `[B]` float64, in units of the logits; a negative value is not a distance: the prediction is
@@ -69,11 +67,7 @@ class DistanceSummary:
 
     @classmethod
     def of(cls, distances: Tensor) -> Self:
-        """Summarise distances.
-
-        Args:
-            distances: `[n]`, see `boundary_distances`; only those above 0 count, because attacks
-                skip misclassified samples.
+        """Summarise those of `[n]` `boundary_distances` above 0: attacks skip the other samples.
 
         Raises:
             ValueError: none is above 0.
@@ -98,15 +92,9 @@ class DistanceSummary:
 
 
 def pool(states: Tensor, mask: Tensor, *, pooling: Pooling = "first") -> Tensor:
-    """Return one vector for each text.
+    """Return one vector for each text, `[B, d]` float64, from `[B, N, d]` activations of tokens.
 
-    Args:
-        states: `[B, N, d]` activations of tokens.
-        mask: `[B, N]`, True at real tokens; the first token of each row is real.
-        pooling: see `Pooling`.
-
-    Returns:
-        `[B, d]` float64.
+    The mask is `[B, N]`, True at real tokens; the first token of each row is real.
 
     Raises:
         ValueError: an unknown pooling.
@@ -134,12 +122,8 @@ def activation_similarity(
     The two texts may have different numbers of tokens, so each layer's activations are pooled to
     one vector first. The paper does not say how; BERT's classifier reads the first token.
 
-    Args:
-        clean: `[B, N, d]` after each of L layers; d may differ from layer to layer.
-        attacked: `[B, M, d]` of the same texts after the attack.
-        clean_mask: `[B, N]`, True at real tokens.
-        attacked_mask: `[B, M]`.
-        pooling: see `Pooling`.
+    The clean activations are `[B, N, d]` after each of L layers, with a mask `[B, N]`, True at real
+    tokens, those after the attack `[B, M, d]` and `[B, M]`; d may differ from layer to layer.
 
     Returns:
         `[L, B]` float64 in [-1, 1]; 0 where a vector is 0.
@@ -183,11 +167,7 @@ class PairSimilarity:
         self._squares: list[float] = []
 
     def update(self, vectors: Sequence[Tensor]) -> None:
-        """Add texts.
-
-        Args:
-            vectors: `[B, d]` for each of L layers, see `pool`.
-        """
+        """Add texts: `[B, d]` for each of L layers, see `pool`."""
         unit = [functional.normalize(vector.double(), dim=1).cpu() for vector in vectors]
         if not self._sums:
             self._sums = [torch.zeros_like(vector[0]) for vector in unit]

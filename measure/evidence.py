@@ -162,10 +162,7 @@ class Evidence:
 
 
 def read_evidence(run: RunDirectory) -> Evidence:
-    """Read a run.
-
-    Args:
-        run: the run; it is not changed.
+    """Read a run, without changing it.
 
     Raises:
         ValueError: a file of the run has unexpected content.

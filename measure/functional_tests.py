@@ -43,13 +43,7 @@ class FunctionalTest(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Functionality:
-    """The outcome of one functionality.
-
-    Attributes:
-        name: its name.
-        passed: number of passed tests.
-        share: share of passed tests, with its interval.
-    """
+    """The outcome of one functionality: the number of passed tests, and their share."""
 
     name: str
     passed: int
@@ -61,10 +55,7 @@ def labelled_tests(
 ) -> list[FunctionalTest]:
     """Return the tests of a table whose labels are classes: the prediction must be the label.
 
-    Args:
-        table: texts, labels and functionalities.
-        classes: classes of the victim.
-        label_names: see `as_classes`.
+    `label_names` are those of `as_classes`.
 
     Raises:
         ValueError: labels that are not classes, or numbers that cannot be the classes.
@@ -121,12 +112,8 @@ def invariance_tests(table: LabelledTable) -> list[FunctionalTest]:
 class FunctionalTests(Measurement[FunctionalTest]):
     """Asks a classifier for its predictions of functional tests.
 
-    Args:
-        victim: the classifier.
-        tests: the tests.
-        name: name of the file in the run.
-        classes: classes of the classifier.
-        identity: identity of the classifier: its weights, or its name.
+    `name` is that of the file in the run; `identity` has the weights of the classifier, or its
+    name.
     """
 
     # Weights of a service or a function are unknown: a finished outcome is never reused.
@@ -217,6 +204,8 @@ def functionalities(records: Sequence[Record]) -> list[Functionality]:
 def functional_table(records: Sequence[Record]) -> str:
     """Return the pass rates as a table, the worst functionality first."""
     rows = functionalities(records)
+    passed = sum(row.passed for row in rows)
+    total = wilson(passed, sum(row.share.count for row in rows))
     cells = [
         [
             row.name,
@@ -224,16 +213,9 @@ def functional_table(records: Sequence[Record]) -> str:
             f"{row.share.value:.3f}",
             f"{row.share.low:.3f} - {row.share.high:.3f}",
         ]
-        for row in rows
+        for row in (*rows, Functionality(name="all", passed=passed, share=total))
     ]
     mean = sum(row.share.value for row in rows) / len(rows)
-    total = wilson(sum(row.passed for row in rows), sum(row.share.count for row in rows))
-    row_of_all = [
-        "all",
-        f"{sum(row.passed for row in rows)} of {total.count}",
-        f"{total.value:.3f}",
-    ]
-    cells.append([*row_of_all, f"{total.low:.3f} - {total.high:.3f}"])
     table = aligned([["functionality", "passed", "pass rate", "95 % interval"], *cells])
     pairs = any(record["pair"] is not None for record in records)
     meaning = "all texts of a pair get the same prediction" if pairs else "the prediction is right"

@@ -324,11 +324,7 @@ class OutOfTime(Exception):
 
 
 class Clock:
-    """Measures the time in the classifier, and ends it when the time is up.
-
-    Args:
-        seconds: time for everything; None for no limit.
-    """
+    """Measures the time in the classifier, and ends it when the seconds, if any, are over."""
 
     def __init__(self, seconds: float | None) -> None:
         self._began, self._processor = time.monotonic(), time.process_time()
@@ -378,12 +374,7 @@ class Clock:
 
 
 class ClockedVictim:
-    """A victim whose time is measured; its other attributes are those of the victim.
-
-    Args:
-        victim: the victim.
-        clock: the clock.
-    """
+    """A victim whose time is measured; its other attributes are those of the victim."""
 
     def __init__(self, victim: Victim, clock: Clock) -> None:
         self._victim, self._clock = victim, clock
@@ -405,13 +396,7 @@ class ClockedVictim:
 
 
 class Certification(NamedTuple):
-    """The certificate that a gate asks for.
-
-    Attributes:
-        certifier: certifier of the model.
-        threat: its threat.
-        k: number of changes; None for any number.
-    """
+    """The certificate of a model that a gate asks for; `k` is None for any number of changes."""
 
     certifier: TextCertifier
     threat: Threat

@@ -8,7 +8,7 @@ from typing import Any, NotRequired, TypedDict
 from xml.etree import ElementTree
 
 from attacks.paired_shares import paired_shares
-from measure.attack_report import Piece, class_name, columns, compare
+from measure.attack_report import class_name, columns, compare, flat, join_pieces
 from measure.gate import Criterion, GateExample, GateReport
 from run_files import atomic
 from run_files.terminal import harmless
@@ -136,18 +136,14 @@ def example_lines(report: GateReport, example: GateExample) -> list[str]:
         return [f"  text {example.sample_id}: {label}, predicted {prediction}", f"    {text}"]
     lines = [f"  text {example.sample_id}: {label} -> {prediction}"]
     for before, after in zip(columns(example.text), columns(example.changed), strict=True):
-        old, new = compare(before, after)
-        lines += [f"  - {_marked(old)}", f"  + {_marked(new)}"]
+        old, new = (_short(join_pieces(pieces, "[", "]")) for pieces in compare(before, after))
+        lines += [f"  - {old}", f"  + {new}"]
     return lines
 
 
-def _marked(pieces: list[Piece]) -> str:
-    return _short("".join(f"[{p.text}]" if p.changed else p.text for p in pieces))
-
-
 def _short(text: str) -> str:
-    flat = harmless(text).replace("\n", "\\n").replace("\t", "\\t")
-    return flat if len(flat) <= _LONGEST else f"{flat[:_LONGEST]}..."
+    line = flat(text)
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
 def gate_markdown(report: GateReport) -> str:
@@ -248,12 +244,7 @@ def write_baseline(report: GateReport, path: Path) -> None:
 
 
 def compare_baseline(report: GateReport, baseline: GateBaseline, path: Path) -> GateReport:
-    """Return a report with the change of each criterion since a baseline.
-
-    Args:
-        report: the report.
-        baseline: content of the file, see `read_baseline`.
-        path: the file, for messages.
+    """Return a report with the change of each criterion since a baseline, the content of `path`.
 
     Raises:
         ValueError: the baseline is about other texts or settings.

@@ -16,12 +16,7 @@ BINS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """Labelled predictions of one model.
-
-    Attributes:
-        labels: gold classes.
-        predictions: classes.
-    """
+    """Labelled predictions of one model: gold and predicted classes."""
 
     labels: Sequence[int]
     predictions: Sequence[int]

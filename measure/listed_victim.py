@@ -21,14 +21,7 @@ TOKENS = 1 << 13
 
 
 class ListedVictim(NamedTuple):
-    """A classifier of `transformers` that reads the words of a text alone.
-
-    Attributes:
-        model: the classifier, in float64.
-        classes: names of its classes.
-        weights: its weights.
-        words: the words that it reads.
-    """
+    """A classifier of `transformers`, in float64, that reads the words of a text alone."""
 
     model: ListedModel
     classes: list[str]
@@ -37,13 +30,9 @@ class ListedVictim(NamedTuple):
 
     @classmethod
     def load(cls, name: str, *, vocabulary: str | None, runs_dir: Path, device: Any) -> Self:
-        """Load a classifier, and put a corrector in front of it.
+        """Load `hf:FOLDER_OR_ID`; put a corrector in front of it if there is a vocabulary.
 
-        Args:
-            name: `hf:FOLDER_OR_ID`.
-            vocabulary: words of the corrector, a run or a file; None: no corrector.
-            runs_dir: folder of all runs.
-            device: device of the model.
+        `vocabulary` is a run, or a file with the words of the corrector.
 
         Raises:
             ValueError: another kind of victim, or see `named_victim`.
@@ -87,11 +76,7 @@ class ListedVictim(NamedTuple):
 
 
 class VictimTokenizer(Tokenizer):
-    """The tokenizer of a victim.
-
-    Args:
-        victim: a classifier of `transformers`.
-    """
+    """The tokenizer of a classifier of `transformers`."""
 
     def __init__(self, victim: HuggingFaceVictim) -> None:
         self._tokenizer, self.max_length = victim.tokenizer, victim.max_length

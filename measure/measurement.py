@@ -77,22 +77,14 @@ class Measurement(ABC, Generic[Sample]):
 
     @abstractmethod
     def measure(self, samples: Sequence[Sample]) -> Iterator[Sequence[Record]]:
-        """Yield the records of samples as soon as they are ready, in any order.
-
-        Args:
-            samples: the samples of this process that have no record yet.
-        """
+        """Yield the records of samples without one as soon as they are ready, in any order."""
 
     @abstractmethod
     def figures(self, records: Sequence[Record]) -> dict[str, float]:
         """Return flat names and numbers for `results.json`, without the prefix of the stage."""
 
     def objection(self, records: Sequence[Record]) -> str | None:
-        """Return the reason to reject records of a former start; None if there is none.
-
-        Args:
-            records: records of the same subject.
-        """
+        """Return the reason to reject records, of the same subject, of a former start, if any."""
         # The default accepts all records.
         del records
         return None

@@ -36,13 +36,7 @@ Dtype = Literal["float32", "bfloat16", "float16"]
 
 
 class NamedVictim(NamedTuple):
-    """A victim with its classes.
-
-    Attributes:
-        victim: the victim.
-        classes: names of the classes.
-        facts: facts for the page, by name.
-    """
+    """A victim with the names of its classes, and facts for the page, by name."""
 
     victim: Victim
     classes: list[str]
@@ -103,7 +97,12 @@ def named_victim(
     if kind == "http":
         facts["classes"] = ", ".join(classes)
         return NamedVictim(HttpVictim(rest, classes, http, cache=cache), list(classes), facts)
-    return NamedVictim(_function_victim(rest, classes, outputs, batch_size), list(classes), facts)
+    function = _function(rest)
+    if outputs == "labels":
+        victim: Victim = LabelVictim(function, classes=classes, batch_size=batch_size, name=rest)
+    else:
+        victim = CallableVictim(function, outputs=outputs, batch_size=batch_size, name=rest)
+    return NamedVictim(victim, list(classes), facts)
 
 
 def detector_of(
@@ -202,11 +201,8 @@ def pretrained_classifier(
 ) -> tuple[Any, Any]:
     """Load a classifier of `transformers` and its tokenizer; never runs code of a repository.
 
-    Args:
-        name: folder, or id on the hub.
-        device: device of the model.
-        dtype: numbers that it computes with; those of its file if None.
-        kind: of the victim, which decides about the head.
+    `name` is a folder, or an id on the hub. The model computes with `dtype`, by default that of its
+    file; the `kind` of victim decides about its head.
 
     Raises:
         ValueError: the model does not exist, or its weights lack a head.
@@ -288,16 +284,6 @@ def _as_many(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:
         )
         raise ValueError(msg)
     return list(classes or names)
-
-
-def _function_victim(
-    path: str, classes: Sequence[str], outputs: Outputs, batch_size: int
-) -> Victim:
-    """Return the victim of a function that returns labels or numbers."""
-    function = _function(path)
-    if outputs == "labels":
-        return LabelVictim(function, classes=classes, batch_size=batch_size, name=path)
-    return CallableVictim(function, outputs=outputs, batch_size=batch_size, name=path)
 
 
 def _function(path: str) -> Any:

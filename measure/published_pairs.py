@@ -84,9 +84,7 @@ class PublishedFile:
 def read_published(path: Path, task: str | None = None) -> PublishedFile:
     """Read a file: `.json` (AdvGLUE), `.jsonl` (ours), `.csv` (TextAttack), else TextFooler's.
 
-    Args:
-        path: the file.
-        task: task of AdvGLUE; None for a file with one task.
+    `task` is that of AdvGLUE; None for a file with one task.
 
     Raises:
         ValueError: the file has another form, no pairs, or no such task.

@@ -48,13 +48,7 @@ class SheetItem:
 def draw(
     records: Mapping[str, Sequence[AttackRecord]], *, texts: int, originals: int, seed: int
 ) -> list[SheetItem]:
-    """Draw the texts of a sheet.
-
-    Args:
-        records: records of attacks, by name.
-        texts: largest number of adversarial texts of each attack.
-        originals: number of originals, for all attacks together.
-        seed: seed of the choice and the order.
+    """Draw at most `texts` adversarial texts of each attack, and `originals` of all together.
 
     Raises:
         ValueError: the attacks have no adversarial text.
@@ -230,11 +224,7 @@ def _fieldset(item: SheetItem, classes: Sequence[str]) -> str:
 
 
 def read_rated(path: Path, key: Mapping[str, Any]) -> dict[str, tuple[str | None, int | None]]:
-    """Return the class and the naturalness of each item of a sheet.
-
-    Args:
-        path: CSV with the columns item, class and natural.
-        key: key of the sheet.
+    """Return the class and the naturalness of each item of a rated sheet, by its `key`.
 
     Raises:
         ValueError: another sheet, an item twice, or an invalid rating, with its line; or no

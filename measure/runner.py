@@ -27,16 +27,10 @@ def run(
     team: Team = Alone(),
     shard: Shard | None = None,
 ) -> Measured:
-    """Measure the samples that have no record yet, and file the outcome.
+    """Measure the samples that have no record yet, and file the outcome, if there is an archive.
 
     A kill loses only the records in progress. All processes call this together, and all get the
-    outcome; the first one writes it.
-
-    Args:
-        measurement: the measurement.
-        archive: archive of the outcome; None files nothing.
-        team: the processes that share the samples.
-        shard: measure only every N-th sample, and file the records as this shard.
+    outcome; the first one writes it. A `shard` is every N-th sample, with files of its own.
 
     Raises:
         ValueError: there is an outcome about another subject, finished or not.
@@ -179,14 +173,7 @@ def _work(
 def check_ledgers(
     kind: type[Measurement[Any]], records: Path, shard: Shard | None, subject: Subject
 ) -> None:
-    """Raise ValueError if there is an outcome about another subject.
-
-    Args:
-        kind: class of the measurement.
-        records: file of its records.
-        shard: the shard to measure; None for all samples.
-        subject: the known part of the subject.
-    """
+    """Raise ValueError if there is an outcome about another subject, of which a part is known."""
     if (problem := _problem(kind, _ledgers(records, shard), subject)) is not None:
         raise ValueError(problem)
 
@@ -232,12 +219,8 @@ def _add_former(
 ) -> set[int]:
     """Add the records of finished outcomes about the same subject; return their samples.
 
-    Args:
-        records: the records of this start.
-        ledgers: of the full measurement and of the shard: either may be there.
-        subject: the subject.
-        done: samples that have a record.
-        only: the samples of the shard; None for all.
+    `ledgers` are those of the full measurement and of the shard: either may be there. The samples
+    `done` have a record; a shard has `only` some of all samples.
     """
     former: dict[int, Record] = {}
     for ledger in ledgers:

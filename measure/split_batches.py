@@ -40,12 +40,7 @@ class MeasuredSplit:
 
 
 class BatchMeasurement(Measurement[Example]):
-    """Measures a test split by its batches.
-
-    Args:
-        model: the model with its weights, on its device.
-        split: the test split.
-    """
+    """Measures a test split by its batches, with a model on its device."""
 
     elsewhere = None
     replaces = True

@@ -47,15 +47,11 @@ def read_table(
     group: str | None = None,
     parse: TextParser | None = None,
 ) -> LabelledTable:
-    """Read the samples of `hf:ID:SPLIT`, `hf:ID:CONFIG:SPLIT` or a file.
+    """Read the samples of `hf:ID:SPLIT`, `hf:ID:CONFIG:SPLIT` or a file, see `find_shape`.
 
-    Args:
-        source: the data set or a file; see `find_shape`.
-        columns: names of the one or two texts; None: one of the usual names.
-        label: name of the label; None: one of the usual names.
-        group: name of a column that groups the rows; None: no groups.
-        parse: makes the text of a row of its columns, which may be lists; ValueError for others.
-            None: strings.
+    `columns` are those of the one or two texts; by default, they and the label have usual names.
+    `group` names a column that groups the rows. `parse` makes the text of a row of its columns,
+    which may be lists, and raises ValueError for others; without it, they are strings.
 
     Raises:
         DataError: the source is unreadable.
@@ -89,13 +85,9 @@ def as_classes(
 ) -> list[Sample]:
     """Return samples with the classes of a victim as labels; see `text.labels.ClassLabels`.
 
-    The log has the classes of numeric labels, and the number of rows without label.
-
-    Args:
-        table: the table.
-        classes: classes of the victim.
-        label_names: `LABEL=CLASS` for each label of the table, or the classes of 0, 1, ...; None if
-            the labels are classes.
+    The log has the classes of numeric labels, and the number of rows without label. `label_names`
+    has `LABEL=CLASS` for each label of the table, or the classes of 0, 1, ...; None if the labels
+    are classes.
 
     Raises:
         ValueError: labels that are not classes of the victim, all in one message.

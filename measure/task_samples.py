@@ -10,7 +10,9 @@ from typing import Any
 from attacks.outcome import Sample
 from attacks.task_goals import Label, VictimTask
 from attacks.victims.task_victims import CHOICES
+from datamodules.sources.column_names import column_names
 from datamodules.sources.structured import read_conll
+from datamodules.sources.table_shape import find_shape
 from measure.table_samples import LabelledTable, as_classes, parse_label_names, read_table
 from text import ClassLabels, Text, label_text
 from text.plural import plural
@@ -55,9 +57,6 @@ def _read_usual(
 ) -> LabelledTable | None:
     if source.startswith("hf:"):
         return None
-    from datamodules.sources.column_names import column_names
-    from datamodules.sources.table_shape import find_shape
-
     path = Path(source)
     if not {*texts, gold} <= {*column_names(path, find_shape(path))}:
         return None
@@ -112,13 +111,9 @@ def task_samples(
     classes: Sequence[str],
     label_names: Sequence[str] | None = None,
 ) -> tuple[list[Sample], list[str]]:
-    """Return samples with the labels of a task, and the names of its classes.
+    """Return samples with the labels of a task, and the names of its classes (choices: A, B, ...).
 
-    Args:
-        table: of `read_task_table`.
-        task: of the victim.
-        classes: of the victim; choices are A, B, ...
-        label_names: see `as_classes`.
+    `table` is that of `read_task_table`, `label_names` are those of `as_classes`.
 
     Raises:
         ValueError: labels that the task or the victim does not have.

@@ -115,14 +115,9 @@ class MeasuringTrainer(RobustTrainer):
     ) -> list[dict[str, float]]:
         """Measure the test split in all processes; return the figures, if there are any.
 
-        Args:
-            stage: name of the figures.
-            model: the model.
-            corpus: the corpus.
-            ckpt_path: its checkpoint; None for its present weights.
-            make: makes the measurement once the model has its weights; None: nothing is measured.
-            settings: settings that the records depend on, besides those of the trainer.
-            evaluation: settings that the figures depend on, besides those of the trainer.
+        `make` makes the measurement once the model has its weights; None: nothing is measured.
+        Besides the settings of the trainer, the records depend on `settings`, the figures on
+        `evaluation`.
         """
         if not isinstance(corpus, TextDataModule):
             msg = f"got {type(corpus).__name__}, expected a corpus of texts to {stage}"

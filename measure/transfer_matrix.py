@@ -23,14 +23,7 @@ Classify = Callable[[Sequence[Text]], Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class AttackedRun:
-    """A run with the records of one attack.
-
-    Attributes:
-        name: of the run.
-        subject: of the attack.
-        records: of all its samples; their labels have names.
-        classify: the model.
-    """
+    """A model, and the run with the records of one attack of it; their labels have names."""
 
     name: str
     subject: Subject
@@ -176,13 +169,8 @@ def file_transfers(
 ) -> None:
     """Write the column of a run: into its results, and a file for each other run.
 
-    Args:
-        run: that reads the texts.
-        attack: name of the attack.
-        matrix: of `transfer_matrix`; the texts of its first run are the static attack.
-        subjects: of the attacks, by run.
-        seconds: of the measurement.
-        records: digest of the records of the attack, by run.
+    The texts of the first run in `matrix` are the static attack. By run, `subjects` are those of
+    the attacks, and `records` the digests of their records.
 
     Raises:
         ValueError: the run has no results.

@@ -133,12 +133,8 @@ def compare(
 ) -> Comparison:
     """Compare a row with a baseline, seed by seed and text by text.
 
-    Args:
-        first: the row.
-        second: the baseline, with the same seeds and samples in the same order.
-        kind: how a figure follows from the samples.
-        labels: `[N]` gold values; needed for all kinds but `mean`.
-        bounds: of a figure; a difference is at most as large as their distance.
+    Both have the same seeds and samples in the same order. `labels` are `[N]` gold values, which
+    all kinds but `mean` need; a difference is at most as large as the distance of the `bounds`.
 
     Raises:
         ValueError: different numbers of seeds or samples, none at all, or no labels.
@@ -189,20 +185,14 @@ def joint_p(
 
 
 def join(p_texts: Array, p_seeds: Array, *, seeds: int, texts: int) -> Array:
-    """Join the p of both tests.
+    """Join the `[...]` p of both tests, for two seeds or more.
 
     Each test ignores the other kind of chance, and so does the larger p of both: where the two are
-    of equal size, it is too small. So their statistics are joined in the min F' of Clark (1973):
-    1 / min F' = 1 / F_seeds + 1 / F_texts, a lower bound of the quasi F ratio, whose denominator
-    has the variance of both (Forster and Dickinson 1976). Its degrees of freedom are half of
+    of equal size, it is too small. So their statistics are joined in the min F' of Clark (1973): 1
+    / min F' = 1 / F_seeds + 1 / F_texts, a lower bound of the quasi F ratio, whose denominator has
+    the variance of both (Forster and Dickinson 1976). Its degrees of freedom are half of
     Satterthwaite's (1946), but not fewer than those of the seeds: with all of them, up to 1.5 times
     as many differences as the level allows come from chance. No p is below that of a single test.
-
-    Args:
-        p_texts: `[...]` of the tests over texts.
-        p_seeds: `[...]` of the tests over seeds.
-        seeds: their number, at least two.
-        texts: their number.
     """
     from scipy import stats
 

@@ -38,13 +38,9 @@ def report_of(
     checks: Sequence[str],
     limits: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the figures of an attack.
+    """Return the figures of an attack, with the limits of a valid text.
 
-    Args:
-        records: records of all samples.
-        failed: names of the failed checks of each adversarial text, in the order of records.
-        checks: names of the checks.
-        limits: limits of a valid text.
+    `failed` has the names of the failed checks of each adversarial text, in the order of records.
     """
     records = [record for record in records if record.outcome != "error"]
     attacked = [record for record in records if record.attacked]
@@ -94,11 +90,7 @@ def merge(path: Path, records: Sequence[AttackRecord], shards: Sequence[Path]) -
     """Merge the validity of all shards of an attack; return the lines to print.
 
     If a shard has no validity, an old one, or other checks or limits, the only line is the reason.
-
-    Args:
-        path: path of the merged records.
-        records: the merged records.
-        shards: paths of the records of each shard.
+    `path` is that of the merged records, `shards` are those of the parts.
     """
     paths = [validity_path(shard) for shard in shards]
     measured = [file for file in paths if file.with_suffix(".json").is_file()]

@@ -32,9 +32,7 @@ class MeaningPairs(NamedTuple):
 def meaning_pairs(folder: Path, part: Part) -> list[MeaningPairs]:
     """Read SICK, MRPC, STS-B and the counterfactual SNLI, those that are in a folder of corpora.
 
-    Args:
-        folder: folder with a folder for each corpus.
-        part: validation to choose limits, test to judge them.
+    Their validation part is to choose limits, the test part to judge them.
 
     Raises:
         ValueError: the folder has none of them.
@@ -56,10 +54,7 @@ def damage(
 ) -> list[tuple[Text, Text]]:
     """Return texts in which one word of at least four letters is replaced by a random word.
 
-    Args:
-        texts: texts; those without such a word are left out.
-        vocabulary: the random words.
-        seed: seed of the choices.
+    Texts without such a word are left out.
     """
     source = random.Random(seed)
     pairs: list[tuple[Text, Text]] = []

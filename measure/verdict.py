@@ -58,12 +58,7 @@ FigureKind = Literal["clean", "detection", "attack", "words", "radius", "calibra
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
-    """A number to compare a figure with.
-
-    Attributes:
-        title: in words, for example `always the most frequent class`.
-        value: the number.
-    """
+    """A number to compare a figure with, for example of `always the most frequent class`."""
 
     title: str
     value: float
@@ -205,16 +200,11 @@ def judge(
     class_names: Sequence[str] = (),
     run: str = "RUN",
 ) -> RunVerdict:
-    """Return the verdict on the figures of one model.
+    """Return the verdict on the figures of one model, by its `metrics` as in `results.json`.
 
-    Args:
-        metrics: flat names and numbers, as in `results.json`.
-        subjects: weights, rows and settings of each stage.
-        classifies: False for another task than classification.
-        predictions: labelled predictions of the test split, or of a part; for older runs, whose
-            `test` has stored no counts.
-        class_names: names of the classes.
-        run: name of the run, for the commands in sentences.
+    `subjects` are weights, rows and settings of each stage. `predictions` are labelled ones of the
+    test split, or of a part, for older runs, whose `test` has stored no counts. `run` is for the
+    commands in sentences.
     """
     judge = _Judge(metrics, subjects, predictions)
     reason = None

@@ -41,11 +41,6 @@ def put_front_end(named: NamedVictim, words: VictimFrontEnd, runs_dir: Path) -> 
     An unknown word becomes the unknown token of the victim's tokenizer. It stays where there is
     none, as for a service.
 
-    Args:
-        named: the victim.
-        words: the front end.
-        runs_dir: folder of all runs.
-
     Raises:
         ValueError: a vocabulary without words, or a run that has a front end of its own.
         OSError: the vocabulary is not found.
@@ -74,11 +69,7 @@ def put_front_end(named: NamedVictim, words: VictimFrontEnd, runs_dir: Path) -> 
 
 
 def find_words(vocabulary: str, runs_dir: Path) -> list[str]:
-    """Return the words of a run or of a file, the most frequent one first.
-
-    Args:
-        vocabulary: name of a run, or of a text file.
-        runs_dir: folder of all runs.
+    """Return the words of a run or of a text file, the most frequent one first.
 
     Raises:
         ValueError: it has no words.

@@ -141,11 +141,7 @@ class WordCertificates(Measurement[LabelledText]):
         write(files, self.name, outcome.records, self._ks, self.subject())
 
     def table(self, files: RunDirectory, records: Sequence[Record]) -> str:
-        """Return the table to print.
-
-        Args:
-            files: run with attacks inside the same threat.
-            records: records of all samples.
+        """Return the table to print; the run has attacks inside the same threat.
 
         Raises:
             ValueError: one of these attacks has changed a certified text.

@@ -10,11 +10,7 @@ from run_files.distributed import dry
 
 
 class Export(pl.Callback):
-    """Writes `backbone/` into the run when the training of an encoder ends.
-
-    Args:
-        folder: folder into which the model is written.
-    """
+    """Writes the folder `backbone/` into the run when the training of an encoder ends."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

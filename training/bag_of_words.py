@@ -13,15 +13,12 @@ _WORDS = re.compile(r"\w+")
 
 
 def bag_figures(corpus: object) -> dict[str, float]:
-    """Return accuracy and macro-F1 of a bag of words on the test split.
+    """Return `bag_accuracy` and `bag_macro_f1` of a bag of words on the test split.
 
     It is a naive Bayes classifier of the words that a text has, each once, with Laplace smoothing
     (Wang and Manning, 2012, section 2.1, with binary features). It reads words in lower case, those
-    of both texts of a pair apart. It has no settings, and draws nothing.
-
-    Returns:
-        `bag_accuracy` and `bag_macro_f1`; empty for another task than a classification, or
-        without training rows on this machine.
+    of both texts of a pair apart. It has no settings, and draws nothing. The result is empty for
+    another task than a classification, or without training rows on this machine.
     """
     if not isinstance(corpus, TextDataModule) or corpus.task != "classification":
         return {}

@@ -19,16 +19,9 @@ def set_temperature(
     """Choose the temperature on the validation split, and divide the output layer by it.
 
     A second call changes nothing: the best temperature of a calibrated model is 1. A detector,
-    whose threshold is in units of its logits, is left as it is. All processes call this together.
-
-    Args:
-        trainer: of the fit, which has ended.
-        model: gets the weights of the checkpoint, calibrated.
-        corpus: has the validation split.
-        checkpoint: the best weights; None for those of the model.
-
-    Returns:
-        The temperature.
+    whose threshold is in units of its logits, is left as it is. All processes call this together,
+    after the fit. The model gets the weights of the checkpoint, if there is one, calibrated. Return
+    the temperature.
     """
 
     def choose() -> float:

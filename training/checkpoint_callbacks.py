@@ -93,6 +93,11 @@ class RunCheckpoint(ModelCheckpoint):
         )
         self.run = run
 
+    @property
+    def path(self) -> str:
+        """Path of the checkpoint."""
+        return os.path.join(str(self.dirpath), f"{self.filename}.ckpt")  # noqa: PTH118 (Lightning keeps str)
+
     def _save_checkpoint(self, trainer: pl.Trainer, filepath: str) -> None:
         if trainer.is_global_zero:
             about_to_be_replaced(self.run, Path(filepath))
@@ -168,9 +173,9 @@ class BestCheckpoint(RunCheckpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the best score; the run directory may have been moved since."""
-        best = os.path.join(str(self.dirpath), "best.ckpt")  # noqa: PTH118 (Lightning keeps str)
         # A run that starts from another run's checkpoint has no best weights of its own yet; a
         # `best.ckpt` is then from a start that was killed before its first `last.ckpt`.
+        best = self.path
         here = Path(best).is_file() and not self.another
         scores = list(state_dict["best_k_models"].values()) if here else []
         super().load_state_dict(
@@ -208,11 +213,6 @@ class LastCheckpoint(RunCheckpoint):
         self._seconds_before = 0.0
         self._started: float | None = None
         self._saved_at = time.monotonic()
-
-    @property
-    def path(self) -> str:
-        """Path of the checkpoint."""
-        return os.path.join(str(self.dirpath), "last.ckpt")  # noqa: PTH118 (Lightning keeps str)
 
     @property
     def written(self) -> bool:

@@ -34,11 +34,7 @@ class OneLine(TQDMProgressBar):
 
 
 class PlainLines(pl.Callback):
-    """Prints a line at the end of each epoch, and every minute within one, for files and pipes.
-
-    Args:
-        interval: seconds between two lines inside an epoch.
-    """
+    """Prints a line at the end of each epoch, and every minute within one, for files and pipes."""
 
     def __init__(self, interval: float = 60.0) -> None:
         self.interval = interval

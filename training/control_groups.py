@@ -63,11 +63,7 @@ def memory_limit(groups: list[Path]) -> tuple[int, int] | None:
 
 
 def cores(groups: list[Path] | None = None) -> float:
-    """Return the number of processors that this process may use.
-
-    Args:
-        groups: folders of control groups; None: those of this process.
-    """
+    """Return the number of processors that this process, or one in these groups, may use."""
     limit = cpu_limit(control_groups() if groups is None else groups)
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(usable or 1, limit or math.inf)

@@ -63,13 +63,9 @@ def limits(
     default_epochs: int,
     stored: Mapping[str, Any] | None = None,
 ) -> EpochLimits:
-    """Decide how long a fit lasts.
+    """Decide how long a fit lasts, by the settings of its trainer and the user's patience.
 
-    Args:
-        trainer: settings of the trainer.
-        patience: that of the user.
-        default_epochs: of the method.
-        stored: the settings of the resumed run; None for a new one.
+    `default_epochs` are those of the method; a resumed run has `stored` settings.
     """
     max_epochs: int | None = trainer.get("max_epochs")
     # The user has limited the fit: early stopping is then off by default.

@@ -17,11 +17,7 @@ _SHOWN = 10
 
 
 class TextWriter(RecordWriter):
-    """Records the texts that a predict run of a language model writes.
-
-    Attributes:
-        texts: those written, in their order, once the run is over.
-    """
+    """Records the `texts` that a predict run of a language model writes, in their order."""
 
     def __init__(self, records: Records) -> None:
         super().__init__(records)
@@ -54,9 +50,7 @@ class TextWriter(RecordWriter):
 class Numbers(pl.LightningDataModule):
     """A data module without a corpus: it numbers the texts that each process writes.
 
-    Args:
-        corpus: name of the corpus that the model was trained on.
-        number: number of texts.
+    `corpus` is the name of the one that the model was trained on.
     """
 
     def __init__(self, corpus: str, number: int) -> None:

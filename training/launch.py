@@ -1,13 +1,13 @@
 """Runs work in all processes of a trainer, outside of Lightning's loops."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import pytorch_lightning as pl
 import torch
 
+from certify.certificate import evaluating
 from datamodules import TextDataModule
 from datamodules.labelled import Split
 from lit_modules import TaskModule
@@ -37,15 +37,9 @@ def launch(
 ) -> T:
     """Run a function after setting up model and corpus as Lightning does before a test loop.
 
-    Args:
-        trainer: has the device, the number of processes, and the precision.
-        model: gets its weights and moves to the device.
-        corpus: is fetched and set up.
-        checkpoint: of the model; None keeps its weights.
-        work: runs in each process; the outcome is that of the first one.
-        split: that the function needs; `predict` is the test split, of which some samples may be
-            without label.
-        needs_labels: False if the split may be without labels.
+    The model gets the weights of the checkpoint, if there is one. `work` runs in each process; the
+    outcome is that of the first one. `split` is the one that it needs: `predict` is the test split,
+    of which some samples may be without label, as all may be without `needs_labels`.
 
     Raises:
         CheckpointError: the checkpoint is missing, damaged, or of another model.
@@ -75,22 +69,11 @@ def launch(
             model.on_load_checkpoint(content)
             model.load_state_dict(content["state_dict"])
         strategy.precision_plugin.convert_module(model).to(strategy.root_device)
-        with _evaluating(model), strategy.precision_plugin.forward_context():
+        precision = strategy.precision_plugin.forward_context()
+        with torch.no_grad(), evaluating(model), precision:
             return work()
 
     with session(trainer, model, checkpoint) as (path, content):
         launcher = trainer.strategy.launcher
         outcome: T = prepared() if launcher is None else launcher.launch(prepared, trainer=trainer)
     return outcome
-
-
-@contextmanager
-def _evaluating(model: TaskModule) -> Iterator[None]:
-    training = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, mode in training.items():
-            module.training = mode

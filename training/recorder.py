@@ -76,10 +76,8 @@ class RunLogger(TensorBoardLogger):
     def measure(self, files: RunDirectory, stage: str, step: int) -> None:
         """Begin an evaluation, whose figures replace earlier ones.
 
-        Args:
-            files: directory of the outcome.
-            stage: of the evaluation.
-            step: of the evaluated weights; TensorBoard shows the figures there.
+        `files` is the directory of the outcome; TensorBoard shows the figures at the step of the
+        weights.
         """
         if self._experiment is not None:
             self._experiment.close()
@@ -175,8 +173,7 @@ class Recorder(pl.Callback):
     def measure(self, checkpoint: str | Path | None) -> None:
         """Begin an evaluation: identify the weights, and choose the folder of the outcome.
 
-        Args:
-            checkpoint: with the weights; None for the present weights of the model.
+        Without a checkpoint, they are the present weights of the model.
         """
         self.files, self.weights, self.rows = self.run, None, {}
         if checkpoint is not None:
@@ -274,14 +271,9 @@ class Recorder(pl.Callback):
     ) -> Results | None:
         """Record the end of a stage; returns all results on the first process.
 
-        Args:
-            trainer: that ran the stage.
-            module: the evaluated or trained module; the trainer's may be a wrapper around it.
-            stage: name of the stage.
-            metrics: by name.
-            seconds: duration of the stage.
-            subject: settings that the metrics depend on, besides those of the run.
-            corpus: name of the corpus; that of the trainer if None.
+        The trainer's module may be a wrapper around the evaluated or trained one. `subject` has
+        settings that the metrics depend on, besides those of the run; `corpus` is by default that
+        of the trainer.
         """
         if not trainer.is_global_zero:
             return None

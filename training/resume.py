@@ -46,11 +46,7 @@ def changed_settings(
 ) -> list[Difference]:
     """Return the settings that differ from those of a run, by their dotted names.
 
-    Args:
-        run: has the stored settings.
-        config: the present settings.
-        keys: parts of the settings to compare.
-        harmless: settings within these parts that may differ.
+    Parts of the settings (`keys`) are compared, without those that are `harmless`.
     """
     before, now = (
         flat({key: of[key] for key in keys if key in of}) for of in (run.config(), config)
@@ -66,14 +62,9 @@ def check_same(
     *,
     checkpoint: Path | None = None,
 ) -> None:
-    """Refuse to mix settings within one run.
+    """Refuse to mix settings within one run: parts of them (`keys`) have to agree.
 
-    Args:
-        run: has the stored settings.
-        config: the present settings.
-        keys: parts of the settings that have to agree.
-        harmless: settings within these parts that may differ.
-        checkpoint: the evaluated checkpoint; None for a training.
+    `harmless` settings may differ. `checkpoint` is the evaluated one; None for a training.
 
     Raises:
         ValueError: some differ; the message lists them.
@@ -191,16 +182,11 @@ def _classifies(config: Mapping[str, Any]) -> bool:
 
 
 def plan_training(run: RunDirectory, config: Mapping[str, Any], *, all_stages: bool) -> Plan:
-    """Decide which stages `fit` or `train` has to run, and from which checkpoint.
+    """Decide which stages `fit` or, with `all_stages`, `train` has to run, from which checkpoint.
 
     An unfinished run resumes from `last.ckpt`, or from `previous.ckpt` if that is damaged. A
     finished run is trained further if the settings ask for more epochs or steps, or for more
-    patience after an early end.
-
-    Args:
-        run: may not exist yet.
-        config: the present settings.
-        all_stages: True for `train`: fit, test and certify.
+    patience after an early end. The run may not exist yet.
 
     Raises:
         CheckpointError: the checkpoints of the run are damaged.
@@ -237,12 +223,8 @@ def first_checkpoint(run: RunDirectory, plan: Plan, given: Path | None) -> Path 
     """Return the checkpoint with which a command begins; None for new weights.
 
     A run that began with the checkpoint of another run resumes from its own one, by the same
-    command as well. Before it has its own, it begins with that one again.
-
-    Args:
-        run: may not exist yet.
-        plan: of the command.
-        given: the value of `--ckpt_path`.
+    command as well. Before it has its own, it begins with that one again. The run may not exist
+    yet; `given` is the value of `--ckpt_path`.
 
     Raises:
         ValueError: the run has its own checkpoint and did not begin with the given one; or that

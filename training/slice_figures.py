@@ -14,11 +14,7 @@ from run_files.distributed import gather_parts
 
 
 class SliceFigures(pl.Callback):
-    """Computes the figures of the slices of a corpus at the end of a test.
-
-    Attributes:
-        figures: of `slice_figures`, in every process.
-    """
+    """Computes the `figures` of the slices of a corpus, in every process, at the end of a test."""
 
     def __init__(self) -> None:
         self.figures: dict[str, float] = {}
@@ -58,12 +54,8 @@ def slice_figures(
     """Return the figures of each slice, by `COLUMN=VALUE/FIGURE`.
 
     `samples` and `accuracy`; of a detector also `positives`, `negatives` and, where there are some
-    of these, `recall` and `false_alarms`.
-
-    Args:
-        examples: the samples of a test; those without prediction do not count.
-        predictions: class by sample.
-        positive: the class that a detector detects; None for another classifier.
+    of these, `recall` and `false_alarms`. The samples without prediction do not count; `positive`
+    is the class that a detector detects.
     """
     slices: dict[str, list[tuple[int, Any]]] = {}
     for example in examples:

@@ -23,11 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class UnshiftedWeights(pl.Callback):
-    """Trains weights without a threshold, and refuses settings of a detector before the training.
-
-    Args:
-        detection: settings of the detector.
-    """
+    """Trains weights without a threshold, and refuses settings of a detector before training."""
 
     def __init__(self, detection: Detection) -> None:
         self.detection = detection
@@ -78,14 +74,9 @@ def set_threshold(
 ) -> Detector:
     """Choose the threshold on the validation split, and make the model and its file a detector.
 
-    A checkpoint that is a detector keeps its threshold. All processes call this together.
-
-    Args:
-        trainer: of the fit, which has ended.
-        model: gets the weights of the checkpoint, with the threshold.
-        corpus: has the validation split.
-        detection: settings, with a positive class.
-        checkpoint: the best weights; None for those of the model.
+    A checkpoint that is a detector keeps its threshold. All processes call this together, after the
+    fit. The model gets the weights of the checkpoint, if there is one, with the threshold.
+    `detection` has a positive class.
 
     Raises:
         ValueError: no text of the class in the validation split, or none of others.
@@ -94,12 +85,15 @@ def set_threshold(
     def choose() -> Detector:
         if model.detector is not None:
             return model.detector
-        scores, positive = _validation_scores(trainer, model, corpus, detection)
+        _, names = model.require_text()
+        index = find_positive(detection.positive or "", names)
+        logits, labels = validation_logits(trainer, model, corpus)
+        scores, positive = detection_scores(logits, index), labels == index
         threshold = choose_threshold(scores, positive, detection)
         negatives = int((~positive).sum())
         detected = scores >= threshold
         detector = Detector(
-            positive=_class_name(model, detection),
+            positive=names[index],
             threshold=threshold,
             false_alarms=int((detected & ~positive).sum()) / negatives,
             recall=float(detected[positive].double().mean()),
@@ -117,21 +111,6 @@ def set_threshold(
         return detector
 
     return launch(trainer, model, corpus, checkpoint, choose, split="validation")
-
-
-def _class_name(model: TaskModule, detection: Detection) -> str:
-    """Return the positive class as the model names it."""
-    _, names = model.require_text()
-    return names[find_positive(detection.positive or "", names)]
-
-
-def _validation_scores(
-    trainer: pl.Trainer, model: TaskModule, corpus: TextDataModule, detection: Detection
-) -> tuple[Tensor, Tensor]:
-    """Return scores `[B]` and whether a text is positive `[B]`, the same in every process."""
-    index = find_positive(detection.positive or "", model.require_text()[1])
-    logits, labels = validation_logits(trainer, model, corpus)
-    return detection_scores(logits, index), labels == index
 
 
 def validation_logits(
@@ -161,12 +140,7 @@ def store_weights(
 ) -> None:
     """Write some weights of a model into a checkpoint of it; other contents stay.
 
-    Args:
-        path: of the checkpoint.
-        model: the model.
-        changed: the weights.
-        trainer: of the fit.
-        content: further entries of this project's part.
+    `content` are further entries of this project's part.
     """
     checkpoint = read_checkpoint(path)
     for name, parameter in model.named_parameters(remove_duplicate=False):

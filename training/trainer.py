@@ -390,10 +390,7 @@ def pgd_subject(attack: PGD | None, sweep: Sequence[float]) -> dict[str, Any]:
 def evaluation_subject(stage: str, settings: Mapping[str, Any], task: str) -> dict[str, Any]:
     """Return the entries of the subject of an evaluation that its command line names.
 
-    Args:
-        stage: name of its figures.
-        settings: settings of the command line.
-        task: task of the corpus.
+    `stage` is the name of its figures, `task` that of the corpus.
     """
     if stage == "test":
         attack = pgd_of(PGDSettings(**settings["pgd"]), task)

@@ -16,9 +16,7 @@ from text import Batch
 class FixedBatches(SequentialSampler):
     """The same batches each epoch, for `overfit_batches`, which replaces any other sampler.
 
-    Args:
-        batches: the batches.
-        order: has the epoch to begin with, and the batches of it that a resumed run has completed.
+    `order` has the epoch to begin with, and its batches that a resumed run has completed.
     """
 
     def __init__(self, batches: Sequence[list[int]], order: Order) -> None:

@@ -39,20 +39,13 @@ def pack(
     *,
     limit_tokens: int | None = None,
 ) -> Iterator[Blocks]:
-    """Join texts and cut them into blocks.
+    """Join texts and cut them into blocks of `length` tokens; only the last may be shorter.
 
     The tokenizer's separator ([SEP], </s>) follows each text. The result is cut into pieces of
-    `length` minus the template, and each piece is put into the template ([CLS] ... [SEP]), so that
-    a block looks like a text to the encoder (Liu et al. 2019, section 4.2, full sentences).
-
-    Args:
-        texts: read once; only a few are in memory at a time.
-        tokenizer: with a template or without.
-        length: tokens of a block, those of the template included.
-        limit_tokens: stop after this many tokens, those of templates not counted.
-
-    Yields:
-        Blocks; only the very last one may be shorter than `length`.
+    `length` minus the template, if any, and each piece is put into the template ([CLS] ... [SEP]),
+    so that a block looks like a text to the encoder (Liu et al. 2019, section 4.2, full sentences).
+    The texts are read once, up to `limit_tokens` without templates; only a few are in memory at a
+    time.
 
     Raises:
         ValueError: `length` has no room after the template, or is more than the tokenizer allows.

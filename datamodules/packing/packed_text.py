@@ -37,12 +37,9 @@ def open_packed(
 ) -> tuple["Dataset", dict[str, Any]]:
     """Return blocks from disk; the first call makes them.
 
-    Args:
-        folder: of all packed texts.
-        key: all values that determine the blocks, as JSON scalars, lists and dicts.
-        blocks: makes them; not touched if they exist.
-        length: tokens of a block.
-        vocab_size: token ids are below this.
+    The folder is that of all packed texts. `key` has all values that determine the blocks, as JSON
+    scalars, lists and dicts. `blocks` are not touched if they exist; they have `length` tokens,
+    whose ids are below `vocab_size`.
 
     Returns:
         The blocks (`ids`, `tokens`), and their description, with their number and digest.

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from datamodules.sources import datasets_hub as hub
-from datamodules.sources.readers import ENDINGS, Row, read_rows
+from datamodules.sources.readers import Row, read_rows
+from datamodules.sources.table_shape import ENDINGS, file_ending
 from text import hub_reachable
 from text.bounded_files import DataError, brief, kind_of, lines, opened, refuse
 
@@ -51,7 +52,7 @@ class FileTexts:
             kind = kind_of(path)
             if kind != "file":
                 raise refuse(path, kind or "absent")
-            if _ending(path) not in (".txt", *ENDINGS):
+            if file_ending(path) not in (".txt", *ENDINGS):
                 endings = ", ".join((".txt", *ENDINGS))
                 msg = f"got {path}, expected a file ending in {endings} (.gz but for Parquet)"
                 raise DataError(msg)
@@ -201,12 +202,8 @@ def find_files(folder: Path, patterns: Sequence[str]) -> list[Path]:
     return list(paths)
 
 
-def _ending(path: Path) -> str:
-    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
-
-
 def _text_rows(path: Path, column: str) -> Iterator[Row]:
-    if _ending(path) != ".txt":
+    if file_ending(path) != ".txt":
         yield from read_rows(path, (column,))
         return
     with opened(path) as file:

@@ -47,12 +47,7 @@ class LikelyColumns(NamedTuple):
 
 
 def choose_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> LikelyColumns:
-    """Choose the columns of texts and labels: by usual names, else by content.
-
-    Args:
-        names: the columns of the file.
-        rows: some of its rows.
-    """
+    """Choose the columns of texts and labels: by usual names, else by the content of some rows."""
     # The usual names in any case, also at the end of a path: `meta.Label`.
     usual = {name.rpartition(".")[2].lower(): name for name in reversed(names)}
     values = {
@@ -86,14 +81,7 @@ def choose_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> L
 def header_problem(
     path: Path, names: Sequence[str], rows: Sequence[Mapping[str, Any]], separator: str
 ) -> str | None:
-    """Return the reason that the first line of a table does not hold names of columns, if any.
-
-    Args:
-        path: the file.
-        names: the first line.
-        rows: some of the rows.
-        separator: of the columns.
-    """
+    """Return the reason that the first line of a table does not hold names of columns, if any."""
     # A label in the first line occurs again below it, as no name of a column does.
     repeated = any(sum(row.get(name) == name for row in rows) > 1 for name in names)
     if not repeated and all(len(name.split()) <= _NAME for name in names):
@@ -112,9 +100,7 @@ def header_problem(
 def column_names(path: str | Path, shape: TableShape | None = None) -> list[str]:
     """Return the names of the columns of a file; of JSON, those of its first rows.
 
-    Args:
-        path: the file.
-        shape: of `find_shape`; None: that of `usual_shape`.
+    Without a shape of `find_shape`, the file has that of `usual_shape`.
 
     Raises:
         DataError: no such file or format, or a first line that cannot be read.

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from datamodules.sources.readers import DataError, Row
@@ -46,9 +46,7 @@ def load(hub_id: str, config: str | None, split: str, *, cached: bool = False) -
         except (OSError, ValueError):
             log.debug("%s is not in the local cache", hub_id)
     try:
-        if hub_reachable():
-            return load_dataset(hub_id, config, split=split)
-        with _offline():
+        with nullcontext() if hub_reachable() else _offline():
             return load_dataset(hub_id, config, split=split)
     except Exception as error:  # the library passes exceptions of several other libraries
         reason = str(error).strip().splitlines()

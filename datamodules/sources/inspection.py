@@ -76,13 +76,9 @@ class FileInspection:
 
 
 class Leak(NamedTuple):
-    """Texts of a file that are also in an earlier one, but for case and spaces.
+    """The number of texts of a file that an earlier one has, but for case and spaces.
 
-    Attributes:
-        file: the later file.
-        earlier: the earlier one.
-        texts: number of its rows.
-        first: number of the first of these rows, from 1.
+    `first` is the number of the first of these rows, from 1.
     """
 
     file: str
@@ -108,12 +104,10 @@ class DataInspection(NamedTuple):
 
 
 def inspect_files(paths: Sequence[Path], settings: Mapping[str, Any]) -> DataInspection:
-    """Inspect the files of one corpus.
+    """Inspect the files of one corpus, with the fields of `TextTable` that the user has set.
 
-    Args:
-        paths: the first one is for training; the others are named after their split, or validation
-            and test in this order.
-        settings: fields of `TextTable` that the user has set; columns that are not set are chosen.
+    The first file is for training; the others are named after their split, or validation and test
+    in this order. Columns that are not set are chosen.
 
     Raises:
         ValueError: a wrong separator or encoding.
@@ -160,11 +154,7 @@ def inspect_files(paths: Sequence[Path], settings: Mapping[str, Any]) -> DataIns
 
 @dataclass(frozen=True, kw_only=True)
 class _StoredTable(TextTable):
-    """A table that keeps the rows of a file that it has read to the end.
-
-    Attributes:
-        stored: columns and rows of each file.
-    """
+    """A table that keeps the columns and rows of each file that it has read to the end."""
 
     stored: dict[Path, tuple[list[str | None], list[Row]]] = field(
         default_factory=dict, compare=False

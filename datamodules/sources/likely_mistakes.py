@@ -62,11 +62,7 @@ def text_mistakes(texts: Sequence[str]) -> list[str]:
 
 
 def label_mistakes(counts: Mapping[str, int]) -> list[str]:
-    """Return likely mistakes in the labels of a classification.
-
-    Args:
-        counts: rows of each label.
-    """
+    """Return likely mistakes in the labels of a classification, from the rows of each label."""
     mistakes = []
     total = sum(counts.values())
     classes = [label for label in counts if label.casefold() not in _ABSENT]

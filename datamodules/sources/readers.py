@@ -58,15 +58,11 @@ def read_rows(
 ) -> Iterator[Row]:
     """Read some columns of a file; its ending determines its compression.
 
-    A row that cannot be read is yielded with its `problem`, and reading continues after it.
-
-    Args:
-        path: the file.
-        columns: names of the columns, as in the header line, the JSON objects or the schema; in
-            JSON, `meta.label` is also the value `label` of the object `meta`.
-        optional: columns among them that may be missing in the file, and then in the rows.
-        quoted: see `usual_shape`.
-        shape: of `find_shape`; None: that of `usual_shape`.
+    A row that cannot be read is yielded with its `problem`, and reading continues after it. The
+    names of columns are those in the header line, the JSON objects or the schema; in JSON,
+    `meta.label` is also the value `label` of the object `meta`. `optional` ones among them may be
+    missing in the file, and then in the rows. `quoted` and the default of `shape` are those of
+    `usual_shape`.
 
     Raises:
         DataError: a missing file or column, an unknown format, or a file that is broken.

@@ -73,9 +73,7 @@ def check_row(line: int, values: dict[str, Any]) -> Row:
 def look_up(value: Mapping[str, Any], name: str) -> list[Any]:
     """Return the value of a column of a JSON object in a list; an empty list if it is absent.
 
-    Args:
-        value: the object.
-        name: a key, or a path of keys with dots, such as `meta.label`.
+    The name is a key, or a path of keys with dots, such as `meta.label`.
     """
     if name in value:
         return [value[name]]

@@ -26,11 +26,9 @@ def numbered(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, bytes]]
 def read_conll(path: Path, tags: Collection[str] | None = None) -> Iterator[Row]:
     """Read sentences of tagged words: a word and its tag in a line, sentences between empty lines.
 
-    A sentence with an invalid line is a bad row, with the number of that line.
-
-    Args:
-        path: word and tag are separated by a tab, or, in lines without a tab, by spaces.
-        tags: valid tags; any in the BIO scheme (O, B-X, I-X) if not given.
+    A sentence with an invalid line is a bad row, with the number of that line. Word and tag are
+    separated by a tab, or, in lines without a tab, by spaces. Without `tags`, any in the BIO scheme
+    (O, B-X, I-X) is valid.
 
     Yields:
         Rows of `words` and `tags`, two lists of the same length; for a sentence without tags,

@@ -70,14 +70,13 @@ class TableShape:
 def usual_shape(path: Path, quoted: bool | None = None) -> TableShape:
     """Return the shape that the ending of a file of a corpus stands for.
 
-    Args:
-        path: a `.tsv`, `.csv`, `.jsonl` or `.parquet` file, the first three also with `.gz`.
-        quoted: see `TableShape`; None: True for CSV, False for TSV.
+    `.tsv`, `.csv`, `.jsonl` (each may also end with `.gz`) or `.parquet`. By default, CSV is
+    `quoted`, see `TableShape`, and TSV is not.
 
     Raises:
         DataError: another ending, or no such file.
     """
-    ending = _ending(path)
+    ending = file_ending(path)
     if ending not in ENDINGS or (ending == ".parquet" and path.suffix == ".gz"):
         msg = f"got {path}, expected a file ending in {', '.join(ENDINGS)} (.gz but for Parquet)"
         raise DataError(msg)
@@ -94,12 +93,10 @@ def usual_shape(path: Path, quoted: bool | None = None) -> TableShape:
 def find_shape(
     path: str | Path, separator: str | None = None, encoding: str | None = None
 ) -> TableShape:
-    """Return the shape of a user's table, from its content.
+    """Return the shape of a user's table of any ending (`.gz` is unpacked), from its content.
 
-    Args:
-        path: the file, with any ending; `.gz` is unpacked.
-        separator: a character or a key of `SEPARATORS`; found if None.
-        encoding: name of a codec; found if None.
+    The separator, a character or a key of `SEPARATORS`, and the encoding, the name of a codec, are
+    found if None.
 
     Raises:
         DataError: no such file, or not a table.
@@ -144,7 +141,8 @@ def check_encoding(encoding: str | None) -> str | None:
     return {"utf-8-sig": "utf-8", "iso8859-1": "latin-1"}.get(name or "", name)
 
 
-def _ending(path: Path) -> str:
+def file_ending(path: Path) -> str:
+    """Return the ending of a file in lower case, without `.gz`."""
     return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
 
 
@@ -171,7 +169,7 @@ def _find_shape(
     if encoding is None:
         encoding, reason = _find_encoding(path, head)
         remarks += reason
-    ending = _ending(path)
+    ending = file_ending(path)
     # The head may end inside a character.
     first = head.decode(encoding, "replace").lstrip("\ufeff \t\r\n")[:1]
     if ending in _JSON or (ending not in (".csv", ".tsv", ".psv") and first in ("{", "[")):

@@ -216,9 +216,7 @@ class TextTable:
     def find_range(self, path: Path, *, fractions: bool = False) -> tuple[float, float] | None:
         """Return the least and the greatest label of a file; None unless all are numbers.
 
-        Args:
-            path: the file.
-            fractions: True also returns None for whole numbers only, which may be classes.
+        With `fractions`, also None for whole numbers only, which may be classes.
         """
         rows = self.rows(path, (self.label_column,))
         kinds = label_kinds(row.values[self.label_column] for row in rows if not row.problem)
@@ -232,13 +230,10 @@ class TextTable:
         min_rows_per_class: int = 2,
         corpus: str = "text_files",
     ) -> list[str]:
-        """Return the reasons to refuse files, which a training would give one by one.
+        """Return all reasons to refuse files (`train` first), of which a training gives one.
 
-        Args:
-            files: paths by split, `train` first.
-            on_bad_row: see `Corpus`; `skip` leaves out the check of the rows.
-            min_rows_per_class: see `UserFiles`.
-            corpus: name in messages.
+        `skip` leaves out the check of the rows; see `Corpus` and `UserFiles` for the settings.
+        `corpus` is a name in messages.
         """
         problems = list[str]()
         classes = list(self.classes)

@@ -47,12 +47,7 @@ class AdversarialLoss(NamedTuple):
 
 
 class TextSample(NamedTuple):
-    """A text of the training split.
-
-    Attributes:
-        text: a string or a pair.
-        label: class of the text.
-    """
+    """A text, or a pair of texts, of the training split, with its class."""
 
     text: Text
     label: int
@@ -257,11 +252,7 @@ class InnerProblem:
 
     @contextmanager
     def searching(self, *, frozen: bool = True) -> Iterator[None]:
-        """Measure the time of the search for a perturbation.
-
-        Args:
-            frozen: parameters get no gradients, which saves memory.
-        """
+        """Measure the time of the search for a perturbation; `frozen` weights have no gradients."""
         started = time.perf_counter()
         try:
             with self.classifier.frozen() if frozen else nullcontext():
@@ -275,13 +266,10 @@ class InnerProblem:
     def result(
         self, loss: Tensor, *, clean: Tensor | None, adversarial: Tensor, values: dict[str, Tensor]
     ) -> AdversarialLoss:
-        """Return a loss with the values that every adversary on embeddings logs.
+        """Return the loss of a step with the values that every adversary on embeddings logs.
 
-        Args:
-            loss: of the step.
-            clean: logits `[B, C]` without perturbation; computed here if None and needed.
-            adversarial: logits `[B, C]` under the perturbation.
-            values: other values to log.
+        `clean` and `adversarial` are logits `[B, C]` without and under the perturbation; the former
+        are computed here if None and needed. `values` are further ones to log.
         """
         if not self.logs:
             return AdversarialLoss(loss, {}, {})

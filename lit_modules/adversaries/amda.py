@@ -117,7 +117,7 @@ class AMDA(EpochTextAdversary):
         # The paper's divergence from the mixed labels, without their entropy, which is fixed.
         of_mixed = mix(first, second, share.squeeze(1))
         # Divided by the rows of an average batch of the epoch: equal in all processes.
-        total = len(problem.batch) * (1 + self._share(problem))
+        total = len(problem.batch) * (1 + self._present(problem).share)
         count = len(problem.batch)
         both = losses[:count].sum() + self.weight * losses[count:].sum()
         loss = (both + self.mixed_weight * of_mixed.sum()) / total
@@ -130,10 +130,6 @@ class AMDA(EpochTextAdversary):
             "accuracy": right.float().mean(),
         }
         return AdversarialLoss(loss, values, _ratio(losses, count))
-
-    def _share(self, problem: InnerProblem) -> float:
-        """Return the adversarial texts of the epoch per clean one."""
-        return self._pool.share if self._pool.epoch == problem.epoch else 0.0
 
     def _logits(
         self, classifier: TaskModule, rows: TextRows, partners: Tensor, share: Tensor

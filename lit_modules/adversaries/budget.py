@@ -12,12 +12,9 @@ from text import Text
 
 
 class Shortage(NamedTuple):
-    """The number of texts that are too long for a budget.
+    """The number of examined texts, and of those whose ranking of words exhausts a budget.
 
-    Attributes:
-        exhausted: texts for which ranking their words uses up the budget.
-        texts: number of texts that were examined.
-        longest: words to rank in the longest of them.
+    `longest` are the words to rank in the longest of them.
     """
 
     exhausted: int
@@ -28,13 +25,9 @@ class Shortage(NamedTuple):
 def shortage(
     attack: Attack, budget: Budget, texts: Iterable[Text], *, columns: Sequence[str]
 ) -> Shortage:
-    """Count the texts that are too long for a budget.
+    """Count the texts that are too long for the query budget of a sample.
 
-    Args:
-        attack: the attack.
-        budget: query budget of a sample.
-        texts: texts to attack.
-        columns: names of the texts of a pair.
+    `columns` name the texts of a pair.
 
     Raises:
         ValueError: the attack names an unknown column.

@@ -30,12 +30,7 @@ _CHUNK = 1024
 
 
 class AdversarialText(NamedTuple):
-    """An adversarial text.
-
-    Attributes:
-        source: id of the attacked training sample, which has the same label.
-        text: the adversarial text.
-    """
+    """An adversarial text, and the id of its source, a training sample with the same label."""
 
     source: int
     text: Text
@@ -219,7 +214,7 @@ class EpochTextAdversary(AttackingAdversary):
 
     def step(self, problem: InnerProblem) -> AdversarialLoss:
         """Return the loss of the clean and adversarial texts of a batch; see the class."""
-        pool = self._pool if self._pool.epoch == problem.epoch else Pool()
+        pool = self._present(problem)
         logits = problem.classify(problem.embed())
         clean = problem.loss(logits)
         values = {}
@@ -242,9 +237,13 @@ class EpochTextAdversary(AttackingAdversary):
         count = clean.new_tensor(share).detach()
         return AdversarialLoss(loss, values, {"adversarial_loss": (part.detach(), count)})
 
+    def _present(self, problem: InnerProblem) -> Pool:
+        """Return the texts of the epoch; none in an epoch without."""
+        return self._pool if self._pool.epoch == problem.epoch else Pool()
+
     def _adversarial(self, problem: InnerProblem) -> Batch | None:
         """Return the adversarial texts that join a batch, with the ids of their sources."""
-        pool = self._pool if self._pool.epoch == problem.epoch else Pool()
+        pool = self._present(problem)
         ids = problem.batch.sample_ids.tolist()
         rows = [pool.rows[i] for i in ids if i in pool.rows]
         if not rows:

@@ -100,12 +100,7 @@ class FreeLB(Adversary):
     ) -> FreeLBPass:
         """Run one pass forward and back; `gradients` takes its share of those of the weights.
 
-        Args:
-            problem: of the step.
-            gradients: of the weights.
-            x: `[B, N, d]` embedded texts.
-            delta: their perturbation, without a graph.
-            last: the last pass of the step.
+        `x` `[B, N, d]` are embedded texts, `delta` is their perturbation, without a graph.
         """
         # The last pass needs no further step of the perturbation.
         delta.requires_grad_(not last)

@@ -43,11 +43,9 @@ class Hull(NamedTuple):
 
 
 class Corners(NamedTuple):
-    """The corners of the hulls of a batch.
+    """The corners of the hulls of a batch: `x` are `[B, N, S, d]` embedded words.
 
-    Attributes:
-        x: `[B, N, S, d]` embedded words, the word of the text first.
-        orders: `[B, N, S]`, see `Hull`.
+    The word of the text is first; `orders` `[B, N, S]` are those of `Hull`.
     """
 
     x: Tensor

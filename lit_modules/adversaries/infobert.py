@@ -147,12 +147,7 @@ def _sentences(classifier: TaskModule) -> Iterator[list[Tensor]]:
 
 
 def word_spread(words: Tensor, mask: Tensor) -> Tensor:
-    """Return half the mean squared distance of two words of a batch.
-
-    Args:
-        words: `[B, N, d]`.
-        mask: `[B, N]`.
-    """
+    """Return half the mean squared distance of two words `[B, N, d]` of a batch, mask `[B, N]`."""
     # The mean over all pairs, in closed form; the released code draws one partner for each word.
     real = words[mask].float()
     return (real - real.mean(dim=0)).square().sum(dim=1).mean()
@@ -161,11 +156,8 @@ def word_spread(words: Tensor, mask: Tensor) -> Tensor:
 def anchors(gradient: Tensor, mask: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
     """Return rows and columns of the words whose gradients have the ranks low to high.
 
-    Args:
-        gradient: `[B, N, d]`.
-        mask: `[B, N]`.
-        low: share of the words of a text with smaller gradients, at least.
-        high: share of the words with smaller gradients, below.
+    `gradient` is `[B, N, d]`, `mask` `[B, N]`. Of the words of a text, at least the share `low` has
+    smaller gradients, and less than `high`.
     """
     norms = gradient.float().norm(dim=-1).masked_fill(~mask, torch.inf)
     # The order of an order is the rank of each word.

@@ -11,13 +11,9 @@ from text.splitmix import GOLDEN, mixed
 
 
 class TextRows(NamedTuple):
-    """Embedded texts, clean ones first.
+    """Embedded texts `x` `[R, N, d]`, 0 at padding, clean ones first.
 
-    Attributes:
-        x: `[R, N, d]`, 0 at padding.
-        mask: `[R, N]`.
-        labels: `[R]`.
-        seeds: `[R]` int64.
+    Their mask is `[R, N]`, labels are `[R]`, and seeds `[R]` int64.
     """
 
     x: Tensor

@@ -27,14 +27,9 @@ class Gradients:
         self._sums: list[Tensor | None] = [None] * len(self.parameters)
 
     def add(self, loss: Tensor, *, extra: Tensor | None = None) -> Tensor | None:
-        """Differentiate a loss, and free its graph.
+        """Differentiate a scalar loss, also by `extra`, and free its graph.
 
-        Args:
-            loss: a scalar.
-            extra: one more tensor to differentiate by.
-
-        Returns:
-            The gradient of `extra` (zeros if the loss does not depend on it), times `scale`.
+        Return the gradient of `extra` (zeros if the loss does not depend on it), times `scale`.
         """
         inputs = self.parameters if extra is None else [*self.parameters, extra]
         gradients: list[Tensor | None] = [

@@ -66,10 +66,7 @@ class RanMASK(Adversary):
     def masked(self, classifier: TaskModule, batch: Batch, seeds: Tensor) -> Batch:
         """Return a batch with random tokens masked.
 
-        Args:
-            classifier: has the tokenizer.
-            batch: the batch.
-            seeds: `[B]` int64; the masks of a text depend on its own only.
+        The masks of a text depend on its own of the seeds, `[B]` int64, only.
         """
         mask, special = mask_token(classifier.require_tokenizer())
         ids = batch.input_ids

@@ -78,11 +78,8 @@ def mixed_tokens(
 ) -> Iterator[None]:
     """Mix the tokens after a layer; the classifier is given the mask of the mixed texts.
 
-    Args:
-        layers: of `find_layers`.
-        number: of the layer, the first is 1.
-        masks: `[B, N]` of the texts before they are mixed.
-        mix: maps tokens `[B, N, d]` to mixed ones.
+    `layers` are those of `find_layers`, of which the first is number 1; `masks` `[B, N]` those of
+    the texts before `mix` maps tokens `[B, N, d]` to mixed ones.
     """
 
     def narrow(

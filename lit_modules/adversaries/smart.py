@@ -95,12 +95,7 @@ class SMART(Adversary):
         return problem.result(loss, clean=clean, adversarial=adversarial, values=values)
 
     def perturbation(self, problem: InnerProblem, clean: Tensor) -> Tensor:
-        """`[B, N, d]`, in the ball unless `released`; 0 at padding.
-
-        Args:
-            problem: the batch.
-            clean: its logits `[B, C]`.
-        """
+        """`[B, N, d]`, in the ball unless `released`, 0 at padding; from clean logits `[B, C]`."""
         x = problem.embed().detach()
         real = problem.mask.unsqueeze(-1)
         delta = normal(problem.seeds, x) * self.noise * real

@@ -77,9 +77,7 @@ def output_weights(classifier: TaskModule) -> list[nn.Parameter]:
 def best_temperature(logits: Tensor, labels: Tensor) -> float:
     """Return the temperature with the smallest cross-entropy, within `LIMIT` and its inverse.
 
-    Args:
-        logits: `[n, C]`.
-        labels: `[n]` classes.
+    Logits are `[n, C]`, labels `[n]` classes.
     """
     z = logits.to(torch.float64)
     right = z.gather(1, labels.unsqueeze(1)).squeeze(1)

@@ -29,14 +29,7 @@ def samples_of(problem: InnerProblem) -> Mapping[int, TextSample]:
 def encoded(
     classifier: TaskModule, texts: Sequence[Text], sample_ids: Tensor, labels: Tensor
 ) -> Batch:
-    """Return the batch of n texts.
-
-    Args:
-        classifier: encodes them.
-        texts: raw texts.
-        sample_ids: `[n]`, of the samples that were attacked.
-        labels: `[n]`.
-    """
+    """Return the batch of n raw texts, with `[n]` labels and ids of the attacked samples."""
     with cuts_unsaid():
         batch = classifier.encode_texts(list(texts))
     return replace(batch, sample_ids=sample_ids, labels=labels)
@@ -52,13 +45,7 @@ def logits_of(
 
 @torch.no_grad()
 def values(problem: InnerProblem, clean: Tensor | None, adversarial: Tensor) -> dict[str, Tensor]:
-    """Return the loss values to log.
-
-    Args:
-        problem: of the step.
-        clean: logits `[B, C]` of the clean batch; computed here if None.
-        adversarial: loss.
-    """
+    """Return the loss values to log; logits `[B, C]` of the clean batch are computed if None."""
     if clean is None:
         # Logging a step must not change the dropout of later steps.
         with undisturbed(problem.classifier, problem.labels.device):
@@ -74,13 +61,7 @@ def values(problem: InnerProblem, clean: Tensor | None, adversarial: Tensor) -> 
 def rates(
     records: Iterable[AttackRecord], size: int, device: torch.device
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return the attack rates to log, over texts whose clean prediction was correct.
-
-    Args:
-        records: of the attacks.
-        size: of the batch.
-        device: of the result.
-    """
+    """Return the attack rates of a batch to log, over texts whose clean prediction was correct."""
     attacked = [record for record in records if record.attacked]
     sums = {
         "attack_success": sum(map(succeeded, attacked)),
@@ -93,7 +74,7 @@ def rates(
     return {name: (part, count) for name, part in zip(sums, parts, strict=True)}
 
 
-def some_texts(samples: Mapping[int, TextSample], most: int = 20_000) -> list[Text]:
+def some_texts(samples: Mapping[int, TextSample]) -> list[Text]:
     """Return the texts of a corpus; of a large one an evenly spread subset."""
     ids = list(samples)
-    return [samples[i].text for i in ids[:: math.ceil(len(ids) / most) or 1]]
+    return [samples[i].text for i in ids[:: math.ceil(len(ids) / 20_000) or 1]]

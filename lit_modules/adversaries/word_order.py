@@ -14,25 +14,17 @@ Columns = tuple[str, ...]
 
 
 class Rank(NamedTuple):
-    """An order of words.
-
-    Attributes:
-        epoch: epoch of the attack that ranked the words.
-        order: numbers of words, the most important first.
-    """
+    """An order of words, the most important first, and the epoch of the attack that ranked them."""
 
     epoch: int
     order: list[int]
 
 
 class Ranks:
-    """Stores the order of words of each text for some epochs.
+    """Stores the order of words of each text for some epochs after that of the attack.
 
     An order is used from the next epoch on, so that the results do not depend on the batch and
     process of a text.
-
-    Args:
-        epochs: number of epochs after its own in which an order is used.
     """
 
     def __init__(self, epochs: int) -> None:

@@ -10,12 +10,7 @@ from text import Text
 
 
 def replacements(attack: Attack, texts: Iterable[Text]) -> list[str]:
-    """Return the replacement words for some texts, each once, in alphabetical order.
-
-    Args:
-        attack: the composition.
-        texts: all of a corpus.
-    """
+    """Return the replacement words for the texts of a corpus, each once, in alphabetical order."""
     words: set[str] = set()
     for text in texts:
         words.update(Document.of(text).words)

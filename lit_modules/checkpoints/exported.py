@@ -28,11 +28,9 @@ def checkpoint_digest(path: Path) -> str:
 
 
 def write_exported(checkpoint: Mapping[str, Any], folder: Path) -> None:
-    """Write the part of a checkpoint that a prediction needs.
+    """Write the part of a checkpoint that a prediction needs into an empty folder.
 
-    Args:
-        checkpoint: as `read_checkpoint` returns it; the state of the training is left out.
-        folder: an empty folder.
+    The state of the training is left out.
     """
     # safetensors refuses tensors that share memory.
     tensors = {name: t.clone().contiguous() for name, t in checkpoint["state_dict"].items()}
@@ -47,10 +45,7 @@ def write_exported(checkpoint: Mapping[str, Any], folder: Path) -> None:
 
 
 def read_exported(folder: Path) -> dict[str, Any]:
-    """Return the checkpoint in a folder.
-
-    Args:
-        folder: written by `write_exported`.
+    """Return the checkpoint in a folder that `write_exported` has written.
 
     Raises:
         ValueError: a file is missing or damaged, or weights and settings are not of one model.

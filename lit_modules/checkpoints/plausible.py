@@ -81,9 +81,7 @@ def _is_stored(tensor: Tensor) -> bool:
 def without_weights(checkpoint: Mapping[str, Any], model: TextModule) -> TextModule:
     """Return the model of a checkpoint, without memory for its weights.
 
-    Args:
-        checkpoint: as `read_checkpoint` returns it.
-        model: with the text of the checkpoint (`restore_text`), and without weights.
+    `model` has the text of the checkpoint (`restore_text`), and no weights.
 
     Raises:
         ValueError: it would have far more modules than there are tensors in the file.
@@ -113,12 +111,7 @@ class _Unfilled(TorchFunctionMode):
 
 
 def check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Raise ValueError for a size among the settings that the weights in the file cannot have.
-
-    Args:
-        settings: of the model, nested.
-        weights: in the file.
-    """
+    """Raise ValueError for a size in the nested settings that the weights of a file cannot have."""
     # Before any layer is built: a list of a thousand million empty layers does not fit into memory.
     most = max(_SIZE, sum(tensor.numel() for tensor in weights.values()))
     waiting = [(name, settings[name]) for name in settings]

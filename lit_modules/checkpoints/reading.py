@@ -65,9 +65,8 @@ def verify(path: str | Path) -> None:
 def read_checkpoint(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:
     """Return the content of a checkpoint, on the CPU. Nothing in the file is executed.
 
-    Args:
-        path: the file, or the folder of `export`.
-        lazily: map the tensors into memory, to read the rest without them.
+    `path` is the file, or the folder of `export`; `lazily` maps the tensors into memory, to read
+    the rest without them.
 
     Raises:
         CheckpointError: no such file, a damaged one, or one that this project did not write.
@@ -125,13 +124,8 @@ def check_fits(
 ) -> None:
     """Raise CheckpointError unless the checkpoint is of this model's method and shapes.
 
-    Needs `model.restore_text(checkpoint)` and `model.configure_model()` before.
-
-    Args:
-        checkpoint: as `read_checkpoint` returns it.
-        model: with its weights, or on the meta device.
-        path: of the checkpoint.
-        advice: what to do if it does not fit.
+    Needs `model.restore_text(checkpoint)` and `model.configure_model()` before. The model has its
+    weights, or is on the meta device; `advice` says what to do if they do not fit.
     """
     check_method(checkpoint, model, path)
     expected = {name: tuple(t.shape) for name, t in model.state_dict().items()}
@@ -181,10 +175,6 @@ def check_method(checkpoint: dict[str, Any], model: TextModule, path: str | Path
 def load(path: str | Path) -> TaskModule:
     """Return the classifier of any checkpoint, of any method, on the CPU and in evaluation mode.
 
-    Args:
-        path: a checkpoint written by `fit` or `train`, or a folder written by `export`; nothing
-            else is needed.
-
     Raises:
         CheckpointError: see `load_module`, or a checkpoint of something else than a classifier.
     """
@@ -201,9 +191,7 @@ def load(path: str | Path) -> TaskModule:
 def load_module(path: str | Path) -> TextModule:
     """Return the module of any checkpoint, on the CPU and in evaluation mode.
 
-    Args:
-        path: a checkpoint written by `fit` or `train`, or a folder written by `export`; nothing
-            else is needed.
+    `fit` and `train` write checkpoints, `export` folders; nothing else is needed.
 
     Raises:
         CheckpointError: see `read_checkpoint`, or a method or setting unknown to this version.

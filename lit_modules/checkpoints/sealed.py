@@ -22,11 +22,7 @@ _CHUNK = 1 << 20
 
 
 class SealingWriter(io.RawIOBase):
-    """Writes a zip archive to a stream and hashes it in the same pass.
-
-    Args:
-        stream: stream to which the bytes go.
-    """
+    """Writes a zip archive to a stream and hashes it in the same pass."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__()

@@ -12,14 +12,7 @@ from text.bounded_files import json_lines, reading
 
 
 class Answer(NamedTuple):
-    """A line of the output of `predict`.
-
-    Attributes:
-        text: the input.
-        prediction: name of the predicted class.
-        probability: of the prediction.
-        line: number of the line, from 1.
-    """
+    """A line of the output of `predict`, counted from 1: a text, its class and the probability."""
 
     text: str
     prediction: str
@@ -29,9 +22,6 @@ class Answer(NamedTuple):
 
 def read_answers(path: str) -> list[Answer]:
     """Read the output of `predict --file --output`.
-
-    Args:
-        path: of the file.
 
     Raises:
         ValueError: an invalid line, or no lines.
@@ -70,12 +60,7 @@ class AnsweredTexts:
 
     @classmethod
     def read(cls, path: str, tokenizer: Tokenizer, names: Sequence[str]) -> Self:
-        """Read the output of `predict --file --output`.
-
-        Args:
-            path: of the file.
-            tokenizer: of the model that learns from them.
-            names: of its classes, in their order.
+        """Read the output of `predict --file --output`, for a model with the classes `names`.
 
         Raises:
             ValueError: an invalid line, or a prediction of another class.
@@ -100,16 +85,10 @@ class AnsweredTexts:
     def batch(
         self, step: int, steps: int, *, rank: int = 0, world: int = 1
     ) -> tuple[Batch, Tensor, Tensor] | None:
-        """Return texts, labels and weights of a step; an epoch sees each text once.
+        """Return texts, labels and weights of a step, from 0; an epoch sees each text once.
 
-        Args:
-            step: number of the step, from 0.
-            steps: in an epoch.
-            rank: this process.
-            world: number of processes that share the texts of a step.
-
-        Returns:
-            None if there are no texts for this process.
+        The processes share the texts of a step: None if there are none for this one. `steps` are
+        those in an epoch.
         """
         number, steps = step % max(steps, 1), max(steps, 1)
         # Parts that differ by one text at most; some are empty where there are fewer texts.

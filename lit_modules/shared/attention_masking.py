@@ -111,9 +111,6 @@ class AttentionMasking(nn.Module):
     `adversarial` learns the masks; the other kinds are rules, see `RuleMasks`: `bernoulli` and
     `magnitude` with one share, `scheduled` Bernoulli with a share for each part of the training;
     `none` masks nothing.
-
-    Args:
-        settings: of the masks.
     """
 
     def __init__(self, settings: MaskingSettings) -> None:
@@ -124,10 +121,7 @@ class AttentionMasking(nn.Module):
     def build(self, attention: BiasedAttention, width: int, heads: int) -> None:
         """Make the adversary, if there is one, and the curve of masked shares.
 
-        Args:
-            attention: of the encoder.
-            width: of its hidden states.
-            heads: of its attention.
+        `width` is that of the hidden states of the encoder, `heads` those of its attention.
         """
         if self.kind == "none":
             return
@@ -155,11 +149,8 @@ class AttentionMasking(nn.Module):
     ) -> Masks | None:
         """Return the masks of one pass over a batch; None if this kind never masks.
 
-        Args:
-            real: `[R, N]` bool, True at real tokens.
-            seeds: `[R]` int64.
-            progress: completed share of the training.
-            draw: False: without the adversary's noise.
+        `real` is `[R, N]` bool, True at real tokens, `seeds` `[R]` int64, `progress` the completed
+        share of the training. Without `draw`, the adversary has no noise.
         """
         if self.kind == "none":
             return None
@@ -182,9 +173,7 @@ class AttentionMasking(nn.Module):
         as in the released code, with its weight relative to the divergence. `mean`: tau * the share
         that is kept, a mean over rows and layers. `sum`: tau * the number, as printed in the paper.
 
-        Args:
-            masks: of a pass.
-            units: mean number of units of a sample: 1, or its words if each has a divergence.
+        `units` is the mean number of units of a sample: 1, or its words if each has a divergence.
         """
         shares = torch.stack(masks.kept)  # [L, B]
         if self.settings.penalty == "mean":
@@ -198,12 +187,7 @@ class AttentionMasking(nn.Module):
 
     @torch.no_grad()
     def note(self, share: Tensor, progress: float) -> None:
-        """Add a step to the curve of masked shares.
-
-        Args:
-            share: of the units, in all layers.
-            progress: completed share of the training.
-        """
+        """Add the masked share of a step, in all layers, to the curve; progress is from 0 to 1."""
         # Progress 1 belongs to the last part.
         part = min(int(progress * POINTS), POINTS - 1)
         self.curve[0, part] += share
@@ -211,12 +195,7 @@ class AttentionMasking(nn.Module):
 
 
 def interpolate(points: Sequence[float], progress: float) -> float:
-    """Interpolate linearly between points at equal distances from 0 to 1.
-
-    Args:
-        points: at least two.
-        progress: from 0 to 1.
-    """
+    """Interpolate linearly between two or more points at equal distances from 0 to 1."""
     position = min(max(progress, 0.0), 1.0) * (len(points) - 1)
     # At progress 1, `bisect_right` is past the last interval.
     i = min(bisect_right(range(len(points)), position) - 1, len(points) - 2)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self
 
-from torch import nn
+from torch import Tensor, nn
 from typing_extensions import override
 
 from lit_modules.shared.optimisation import OptimisationChanges
@@ -59,6 +59,14 @@ class ClassifierWrapper(TaskModule):
             msg = f"{inner['name']} in {cls.__name__}, which classifies nothing"
             raise ValueError(msg)
         return {"classifier": classifier}
+
+    @property
+    def own_objective(self) -> bool:
+        """The property of the classifier, whose objective this method has, too."""
+        return self.classifier.own_objective
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return self.classifier.losses(logits, labels)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         # Without `super()`: vocabulary and classes are the classifier's.

@@ -149,12 +149,8 @@ def find_evidence_class(name: str | None, class_names: Sequence[str]) -> int:
 def choose_threshold(scores: Tensor, positive: Tensor, settings: Detection) -> float:
     """Return the threshold of the settings: a text is detected if its score exceeds it.
 
-    It lies in the middle between two neighbouring scores, or 1 beyond the first or the last.
-
-    Args:
-        scores: `[B]`.
-        positive: `[B]` bool: True for the texts of the positive class.
-        settings: the largest share of false alarms, or the cost of a missed text.
+    It lies in the middle between two neighbouring scores `[B]`, or 1 beyond the first or the last;
+    `positive` `[B]` bool is True for the texts of the positive class.
 
     Raises:
         ValueError: no text of the class, or none of others, or a score that is not finite.
@@ -267,10 +263,8 @@ SLICES = ("short", "middle", "long")
 def detection_figures(scores: Tensor, positive: Tensor, lengths: Tensor) -> dict[str, float]:
     """Return the figures of a detector on a split, with their counts.
 
-    Args:
-        scores: `[B]`: relative to the threshold, so that a text above 0 is detected.
-        positive: `[B]` bool: True for the texts of the positive class.
-        lengths: `[B]` tokens of each text.
+    A text with one of the scores `[B]` above 0 is detected; `positive` `[B]` bool is True for the
+    texts of the positive class, `lengths` `[B]` are in tokens.
     """
     curve = DetectionCurve.of(scores, positive)
     figures = {"auc": curve.auc(), "average_precision": curve.average_precision()}

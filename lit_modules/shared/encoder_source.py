@@ -109,9 +109,7 @@ class EncoderSource:
     def build_tokenizer(self, texts: Iterable[Text], *, max_length: int) -> PretrainedTokenizer:
         """Return the tokenizer: pretrained, named in the settings, or learnt from the texts.
 
-        Args:
-            texts: of the corpus; not read if there is a tokenizer already.
-            max_length: longest text in tokens.
+        The texts are not read if there is a tokenizer already; `max_length` is in tokens.
 
         Raises:
             ValueError: the tokenizer cannot be loaded, or the texts have no words.
@@ -125,9 +123,7 @@ class EncoderSource:
     def encoder(self, tokenizer: TokenIds, *, decoders: bool = False) -> "PreTrainedModel":
         """Return the encoder, with its pooler only if that is pretrained, see `pretrained`.
 
-        Args:
-            tokenizer: the encoder must have its ids and positions.
-            decoders: see `check_reads_text`.
+        It has the ids and positions of the tokenizer; see `check_reads_text` for `decoders`.
 
         Raises:
             ValueError: it cannot be loaded or built, or does not fit the tokenizer.
@@ -172,11 +168,9 @@ class EncoderSource:
         return model
 
     def save(self, checkpoint: dict[str, Any], architecture: dict[str, Any]) -> None:
-        """Store the architecture in a checkpoint, for `restore`.
+        """Store `architecture_of` the model in a checkpoint, for `restore`.
 
-        Args:
-            checkpoint: after `TextModule.on_save_checkpoint`, which stores the tokenizer.
-            architecture: `architecture_of` the model.
+        `TextModule.on_save_checkpoint` comes before, and stores the tokenizer.
         """
         checkpoint[CHECKPOINT_KEY]["backbone"] = architecture
 

@@ -1,7 +1,7 @@
 """Generates text with a language model over characters."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -38,12 +38,7 @@ class Generation:
 
 
 class GeneratedText(NamedTuple):
-    """One generated text.
-
-    Attributes:
-        text: prompt and continuation.
-        ended: True if the model ended it, False if it is cut at its largest length.
-    """
+    """A prompt with its continuation, which has `ended`, or is cut at its largest length."""
 
     text: str
     ended: bool
@@ -58,15 +53,10 @@ def write(
     *,
     cache: bool = True,
 ) -> list[GeneratedText]:
-    """Continue the prompt, once for each number.
+    """Continue the prompt, once for each of the numbers: at least one of the texts 0, 1, ...
 
-    Args:
-        network: in evaluation mode.
-        tokenizer: of the network.
-        numbers: which of the texts 0, 1, ... to write, at least one.
-        settings: see `Generation`.
-        cache: store keys and values of previous tokens; without, each character reads all of them
-            again. The texts are the same.
+    The network is in evaluation mode. Without `cache`, each character reads all previous ones
+    again, whose keys and values are not stored. The texts are the same.
 
     Raises:
         ValueError: a prompt of unknown characters, or too long a text.
@@ -109,13 +99,3 @@ def _draw(logits: Tensor, numbers: list[int], position: int, settings: Generatio
     shares = torch.from_numpy((hashes >> np.uint64(11)).astype(np.float64) / 2**53).to(odds)
     # The first id whose cumulative probability is greater.
     return (odds <= shares.unsqueeze(1) * odds[:, -1:]).sum(dim=1)
-
-
-def to_records(
-    numbers: list[int], texts: list[GeneratedText], settings: Generation
-) -> list[dict[str, Any]]:
-    """Return one JSON-able record for each text."""
-    return [
-        {"sample_id": number, "prompt": settings.prompt, "text": text.text, "ended": text.ended}
-        for number, text in zip(numbers, texts, strict=True)
-    ]

@@ -72,11 +72,9 @@ class MaskedAttention(TextModule):
         return super().lasting() | within("masking", self.masking.settings.lasting)
 
     def bias(self, network: nn.Module, encoder: Any) -> None:
-        """Let the attention of an encoder be masked, and make the adversary.
+        """Let the attention of an encoder of `transformers` be masked, and make the adversary.
 
-        Args:
-            network: the encoder and its head, which share dropout between the two passes.
-            encoder: of `transformers`.
+        `network`, the encoder and its head, shares dropout between the two passes.
 
         Raises:
             ValueError: its attention cannot be biased, or its layers are computed twice.
@@ -105,12 +103,7 @@ class MaskedAttention(TextModule):
         return groups
 
     def twice(self, once: Callable[[], T], masks: Masks) -> tuple[T, T]:
-        """Return the results of two passes: one without masks, one with them.
-
-        Args:
-            once: runs one pass.
-            masks: of the second one.
-        """
+        """Return the results of two passes, each by `once`: without masks, and with them."""
         tape = self.attention.tape
         if not self.shared_dropout:
             clean = once()
@@ -128,9 +121,7 @@ class MaskedAttention(TextModule):
     def masks(self, batch: Batch, *, draw: bool = True) -> Masks | None:
         """Return the masks of a pass over a batch; None if this kind never masks.
 
-        Args:
-            batch: with or without labels.
-            draw: False: without the adversary's noise.
+        Without `draw`, the adversary has no noise.
         """
         seeds = sample_seeds(batch.sample_ids, seed=run_seed(), epoch=self.current_epoch)
         seeds = row_seeds(seeds, batch.choices)

@@ -42,19 +42,12 @@ class MarginObjective:
 def multi_margin_losses(
     logits: Tensor, labels: Tensor, *, margin: float, form: MarginForm = "sum"
 ) -> Tensor:
-    """Return the sums of hinges max(y_j + margin - y_c, 0) over the wrong classes j.
+    """`[B]`: sums of hinges max(y_j + margin - y_c, 0) over the wrong classes j.
 
-    Chang and Wang, "Unitary Multi-Margin BERT", equation 1.
-
-    Args:
-        logits: `[B, C]`.
-        labels: `[B]` int64.
-        margin: the paper's epsilon, in units of the logits.
-        form: `sum` over the wrong classes, as printed in the paper, or that sum divided by C, as in
-            torch's `MultiMarginLoss` and the paper's released code.
-
-    Returns:
-        `[B]`.
+    Chang and Wang, "Unitary Multi-Margin BERT", equation 1. Logits are `[B, C]`, labels `[B]`
+    int64; the margin is the paper's epsilon, in units of the logits. The form is `sum` over the
+    wrong classes, as printed in the paper, or that sum divided by C, as in torch's
+    `MultiMarginLoss` and the paper's released code.
     """
     # The paper's sum includes j = c, which only adds the constant `margin`; torch leaves it out.
     losses: Tensor = functional.multi_margin_loss(logits, labels, margin=margin, reduction="none")

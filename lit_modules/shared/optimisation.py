@@ -92,9 +92,7 @@ class OptimisationChanges:
 def undo_division(group: dict[str, Any], divisor: float) -> None:
     """Change a group of an optimiser so that dividing its objective does not change its steps.
 
-    Args:
-        group: of an optimiser, before its first step.
-        divisor: number by which the objective was divided before its gradient was taken.
+    The objective was divided by `divisor` before its gradient was taken; the first step follows.
     """
     if divisor == 1:
         return

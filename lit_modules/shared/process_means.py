@@ -13,13 +13,8 @@ if TYPE_CHECKING:
 def batch_weight(trainer: "Trainer", batch_idx: int) -> float:
     """Return the weight of this process's batch mean in the mean over all processes.
 
-    Args:
-        trainer: the trainer.
-        batch_idx: number of the batch in the epoch.
-
-    Returns:
-        1 for equal shares, and for other samplers; 0 for a process without samples in this batch,
-        which repeats one of another process.
+    It is 1 for equal shares, and for other samplers; 0 for a process without samples in this batch
+    of the epoch, which repeats one of another process.
     """
     if trainer.world_size == 1:
         return 1.0
@@ -41,10 +36,7 @@ def global_means(
 ) -> dict[str, Tensor]:
     """Return means over the samples of all processes, which all have to call it (it waits).
 
-    Args:
-        trainer: the trainer.
-        means: by name, the means over this process's samples.
-        weight: `batch_weight` of the batch.
+    `means` are those over this process's samples, `weight` is the `batch_weight`.
     """
     if trainer.world_size == 1:
         return dict(means)
@@ -57,10 +49,7 @@ def global_means(
 def global_size(trainer: "Trainer", batch_idx: int, size: int) -> float:
     """Return the samples that all processes have in a batch; all have to call it (it waits).
 
-    Args:
-        trainer: the trainer.
-        batch_idx: number of the batch in the epoch.
-        size: of this process's batch.
+    `size` is that of this process's batch.
     """
     if trainer.world_size == 1:
         return size
@@ -69,12 +58,7 @@ def global_size(trainer: "Trainer", batch_idx: int, size: int) -> float:
 
 
 def process_sums(trainer: "Trainer", sums: Tensor) -> Tensor:
-    """Return the sums over all processes, which all have to call it (it waits).
-
-    Args:
-        trainer: the trainer.
-        sums: of this process.
-    """
+    """Return the sums over all processes, which all have to call it (it waits)."""
     if trainer.world_size == 1:
         return sums
     return torch.as_tensor(trainer.strategy.reduce(sums, reduce_op="sum"))

@@ -80,13 +80,10 @@ class RadiusObjective:
         return self.loss == "cross_entropy" and self.gamma == 0
 
     def __call__(self, logits: Tensor, labels: Tensor, head: Tensor, *, progress: float) -> Tensor:
-        """`[B]`: the loss of each sample.
+        """`[B]`: the loss of each sample, from logits `[B, C]` and labels `[B]`.
 
-        Args:
-            logits: `[B, C]`.
-            labels: `[B]`.
-            head: `[C, d]` weight of the head, on features of Lipschitz constant 1.
-            progress: completed share of the run.
+        `head` is its weight `[C, d]`, on features of Lipschitz constant 1; `progress` is the
+        completed share of the run.
         """
         (weight,) = self.current(progress).values()
         if self.loss == "hinge":

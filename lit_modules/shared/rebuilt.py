@@ -16,9 +16,6 @@ Module = TypeVar("Module", bound=TextModule)
 def rebuild(module: Module) -> Module:
     """Return a module of the same class, settings, tokenizer and weights, in evaluation mode.
 
-    Args:
-        module: with its layers.
-
     Raises:
         ValueError: its settings do not lead to such a module.
     """

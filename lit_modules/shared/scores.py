@@ -44,12 +44,7 @@ class EntityF1(Metric):
             self.add_state(name, torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
 
     def update(self, predictions: Tensor, labels: Tensor) -> None:
-        """Add sentences.
-
-        Args:
-            predictions: `[B, N]` tags.
-            labels: `[B, N]` tags, `IGNORED` for tokens without a tag.
-        """
+        """Add sentences: tags `[B, N]`, with the label `IGNORED` for tokens without a tag."""
         for prediction, label in zip(predictions.tolist(), labels.tolist(), strict=True):
             words = [(p, t) for p, t in zip(prediction, label, strict=True) if t != IGNORED]
             predicted = entities([self.tags[p] for p, _ in words])
@@ -64,23 +59,14 @@ class EntityF1(Metric):
 
 
 class ClassF1(BinaryF1Score):
-    """F1 of one class: the harmonic mean of its precision and its recall.
-
-    Args:
-        index: of the class.
-    """
+    """F1 of the class `index`: the harmonic mean of its precision and its recall."""
 
     def __init__(self, index: int) -> None:
         super().__init__()
         self.index = index
 
     def update(self, predictions: Tensor, labels: Tensor) -> None:
-        """Add samples.
-
-        Args:
-            predictions: `[B]` classes.
-            labels: `[B]` classes.
-        """
+        """Add samples: classes `[B]`."""
         super().update((predictions == self.index).long(), (labels == self.index).long())
 
 

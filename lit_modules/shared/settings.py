@@ -49,9 +49,7 @@ def plain(value: Any) -> Any:
 def rebuilt(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a class from their `plain` values, without importing anything.
 
-    Args:
-        cls: annotations of its constructor or fields determine the dataclasses.
-        settings: plain values.
+    Annotations of its constructor or fields determine the dataclasses.
 
     Raises:
         TypeError: a setting that one of these dataclasses does not have.

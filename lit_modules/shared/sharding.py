@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 def check_sharding(strategy: "Strategy", method: str, *, shards: bool) -> None:
     """Check that a strategy does not split weights which a method needs whole.
 
-    Args:
-        strategy: of the trainer.
-        method: its name, for the error.
-        shards: True if the method can be split by `shard`.
+    `method` is a name for the error, `shards` is True if the method can be split by `shard`.
 
     Raises:
         ValueError: it cannot, or not by this strategy; or checkpoints would be folders.

@@ -65,9 +65,6 @@ class SmoothingNoise:
     def texts(self, tokenizer: WordTokenizer) -> RandomTexts | None:
         """Return the distribution that is certified; None without noise.
 
-        Args:
-            tokenizer: splits texts into words.
-
         Raises:
             ValueError: broken lists, lists for texts, words without a certificate, or a mask that
                 is not a word.
@@ -92,16 +89,10 @@ class SmoothingNoise:
 def random_batch(
     batch: Batch, texts: RandomTexts, tokenizer: WordTokenizer, *, seed: int, epoch: int
 ) -> Batch:
-    """Draw a random text for each text of a batch.
+    """Draw a random text for each single text of a batch, by seed and epoch of the run.
 
-    Truncated words are not part of the text; an unknown word has no list.
-
-    Args:
-        batch: of single texts.
-        texts: the distribution.
-        tokenizer: of the ids.
-        seed: of the run.
-        epoch: of the run.
+    Truncated words are not part of the text; an unknown word has no list. The ids are those of the
+    tokenizer.
     """
     # A function of seed, epoch and sample: it needs no state in a checkpoint, and does not depend
     # on batches and processes.

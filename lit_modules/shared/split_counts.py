@@ -17,9 +17,7 @@ SUMS = torch.float32 if torch.backends.mps.is_available() else torch.float64
 class SplitCounts(Metric):
     """Counts labels and predictions of a classification, and sums confidences.
 
-    Args:
-        classes: number of classes.
-        positive: index of the class of `f1`; None without it.
+    `positive` is the class of `f1`, if there is one.
     """
 
     full_state_update = False
@@ -41,12 +39,9 @@ class SplitCounts(Metric):
             self.add_state(name, torch.zeros(shape, dtype=SUMS), dist_reduce_fx="sum")
 
     def update(self, logits: Tensor, labels: Tensor, unshifted: Tensor | None = None) -> None:
-        """Add samples.
+        """Add samples: logits `[B, C]`, and labels `[B]`.
 
-        Args:
-            logits: `[B, C]`.
-            labels: `[B]` classes.
-            unshifted: `[B, C]`: logits of a detector without its threshold, for the calibration.
+        `unshifted` `[B, C]` are logits of a detector without its threshold, for the calibration.
         """
         for name in self._defaults:
             # Precision bf16-true casts the states, too; bfloat16 cannot count beyond 256.
@@ -110,15 +105,12 @@ def _standard_error(squares: Tensor, mean: Tensor, count: Tensor) -> Tensor:
 
 
 def _f1_error(confusion: Tensor, weights: Tensor) -> Tensor:
-    """Return the standard error of a weighted mean of the F1 of each class.
+    """Return the standard error of a mean of the F1 of each class, with weights `[C]` of sum 1.
 
-    By the delta method over the cells, a multinomial sample (Takahashi et al., 2022): with the
-    share d of the texts that have the class as label or as prediction, counted twice if both, F1 =
-    2 hits / d changes by (2 [hit] - F1 [label] - F1 [prediction]) / d with the share of a cell.
-
-    Args:
-        confusion: `[C, C]` counts, labels in rows.
-        weights: `[C]`, of sum 1.
+    By the delta method over the cells, `[C, C]` counts with labels in rows, a multinomial sample
+    (Takahashi et al., 2022): with the share d of the texts that have the class as label or as
+    prediction, counted twice if both, F1 = 2 hits / d changes by (2 [hit] - F1 [label] - F1
+    [prediction]) / d with the share of a cell.
     """
     count = confusion.sum().clamp_min(1)
     shares = confusion / count

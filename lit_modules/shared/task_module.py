@@ -166,11 +166,7 @@ class TaskModule(TextModule):
         return None if self._positive is None else names[self._positive]
 
     def set_positive(self, index: int | None) -> None:
-        """Set the class of the metric `f1`.
-
-        Args:
-            index: of the class; None for the second of two classes.
-        """
+        """Set the class of the metric `f1`; None is the second of two classes."""
         _, names = self.require_text()
         self._positive = positive_class(self.task.name, names, index)
 
@@ -327,9 +323,7 @@ class TaskModule(TextModule):
     def word_evidence(self, text: Text, index: int) -> list[tuple[str, float]]:
         """Return the words of a text with their evidence for a class; none unless overridden.
 
-        Args:
-            text: a text.
-            index: of the class; evidence is its score less the largest one of another class.
+        Evidence is the score of the class less the largest one of another class.
         """
         del text, index
         return []
@@ -352,9 +346,6 @@ class TaskModule(TextModule):
 
         It certifies the present weights; later changes of the model have no effect on it.
 
-        Args:
-            threat: the sets of texts.
-
         Raises:
             ValueError: no certificate for this threat with these settings, or see `exact_copy`.
         """
@@ -366,10 +357,7 @@ class TaskModule(TextModule):
         return self.exact_copy().own_certifier(threat)
 
     def own_certifier(self, threat: Threat) -> TextCertifier:
-        """Return the certifier of a model that `exact_copy` made.
-
-        Args:
-            threat: one of `threats`.
+        """Return the certifier, against one of `threats`, of a model that `exact_copy` made.
 
         Raises:
             ValueError: no certificate for this threat with these settings.
@@ -410,11 +398,13 @@ class TaskModule(TextModule):
         """True if predictions come from a pass in float64, to which its certificates apply."""
         return False
 
+    def _float64_copy(self) -> "TaskModule":
+        copied = self.exact_copy()
+        return copied if copied.predicts_in_float64 else copied.to(torch.float64)
+
     def exact_answer(self) -> Callable[[list[str]], Tensor]:
         """Return a function from n texts to logits `[n, C]` of an exact copy, in float64."""
-        copied = self.exact_copy()
-        if not copied.predicts_in_float64:
-            copied = copied.to(torch.float64)
+        copied = self._float64_copy()
 
         def answer(texts: list[str]) -> Tensor:
             # Each text alone: in a batch, rounding would depend on the other texts.
@@ -424,11 +414,7 @@ class TaskModule(TextModule):
         return answer
 
     def listed_certifier(self, threat: Threat, limit: int) -> ListedCertifier:
-        """Return a certifier that lists all inputs of the texts of a set.
-
-        Args:
-            threat: words that are replaced.
-            limit: inputs of a text that are listed at most.
+        """Return a certifier that lists all inputs, at most `limit`, of the texts of a set.
 
         Raises:
             ValueError: pairs of texts, see `ListedCertifier`, or see `exact_copy`.
@@ -436,10 +422,7 @@ class TaskModule(TextModule):
         if self.pairs:
             msg = f"got pairs of texts for a list of {limit} inputs, expected single texts"
             raise ValueError(msg)
-        copied = self.exact_copy()
-        if not copied.predicts_in_float64:
-            copied = copied.to(torch.float64)
-        return ListedCertifier(copied.listed_model(), threat, limit=limit)
+        return ListedCertifier(self._float64_copy().listed_model(), threat, limit=limit)
 
     def listed_model(self) -> ListedModel:
         """Return the classifier of a copy in float64, for lists of inputs."""
@@ -452,9 +435,7 @@ class TaskModule(TextModule):
     def no_certifier(self, threat: Threat, reason: str | None = None) -> str:
         """Return the message for a threat for which this model has no certificate.
 
-        Args:
-            threat: the threat.
-            reason: the reason, if the same method has a certificate with other settings.
+        There is a reason if the same method has a certificate with other settings.
         """
         able = [
             name
@@ -478,10 +459,7 @@ class TaskModule(TextModule):
         return encodings
 
     def encode_texts(self, texts: Texts) -> Batch:
-        """Return one padded batch, on the model's device, of a raw text or a list of them.
-
-        Args:
-            texts: see `predict_texts`.
+        """Return one padded batch, on the model's device, of `predict_texts`' texts.
 
         Raises:
             ValueError: input of another type, or no texts.
@@ -520,10 +498,8 @@ class TaskModule(TextModule):
     ) -> Tensor:
         """Return logits `[n, C]` of n encoded texts, see `predict_texts`.
 
-        Args:
-            encodings: the texts.
-            batch_size: texts per forward pass; None: as many as have `LISTED_TOKENS`.
-            predict: the forward pass; None: `predict_logits`.
+        Without `batch_size`, a forward pass, by default `predict_logits`, has `LISTED_TOKENS`
+        tokens.
         """
         tokenizer, class_names = self.require_text()
         if not encodings:
@@ -611,11 +587,7 @@ class TaskModule(TextModule):
     def log_loss_of(self, loss: Tensor, logits: Tensor, batch: Batch, batch_idx: int) -> Tensor:
         """Log a training step; return its loss with the weight that `step_weight` gives it.
 
-        Args:
-            loss: mean over this process's samples.
-            logits: of the batch, for its metrics.
-            batch: the batch that `trained_on` returned.
-            batch_idx: its number.
+        The loss is a mean over this process's samples; the batch is that of `trained_on`.
         """
         weight = self.step_weight(batch, batch_idx)
         metrics = {"train/loss": loss.detach()}
@@ -665,10 +637,9 @@ class TaskModule(TextModule):
     def attack(self, attack: PGD, batch: Batch) -> dict[str, Tensor]:
         """Run the PGD attack on a batch.
 
-        Returns:
-            `[B]` each: `sample_ids`, `labels`, `prediction`, `pgd_prediction` (at the perturbed
-            point) and `survived`: the prediction is right, and the attack did not change it;
-            `survived@RADIUS` for each radius of `test_sweep`.
+        Return `[B]` each: `sample_ids`, `labels`, `prediction`, `pgd_prediction` (at the perturbed
+        point) and `survived`: the prediction is right, and the attack did not change it;
+        `survived@RADIUS` for each radius of `test_sweep`.
         """
         # The attack perturbs embeddings, not tokens.
         x, labels = self.embed(batch).detach(), labels_of(batch)

@@ -55,12 +55,8 @@ class Task:
     def divergences(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
         """`[B]`: divergence of the second prediction from the first, a sum over units.
 
-        The Kullback-Leibler divergence KL(p || q); for numbers the squared difference.
-
-        Args:
-            first: logits, of p.
-            second: logits, of q.
-            labels: of the batch; in tagging, tokens without a tag do not count.
+        The Kullback-Leibler divergence KL(p || q), where p and q are those of the first and second
+        logits; for numbers the squared difference. In tagging, tokens without a tag do not count.
         """
         del labels
         return divergence(first, second)
@@ -90,10 +86,7 @@ class Task:
     ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
         """Return the inputs of the metrics: `values`; predictions and labels, for `SplitScores`.
 
-        Args:
-            logits: of a batch.
-            labels: of the batch.
-            cut_tags: tags of truncated words, see `Batch`.
+        See `Batch` for `cut_tags`, the tags of truncated words.
         """
         del cut_tags
         return self.values(logits, labels), (self.prediction(logits), labels)

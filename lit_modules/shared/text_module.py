@@ -54,12 +54,7 @@ class TextModule(LightningModule):
     test_means: "SampleMeans"
 
     def __init_subclass__(cls, *, method: bool = False, **settings: Any) -> None:
-        """Register a method under its name.
-
-        Args:
-            method: True for a method, False for a base class of methods.
-            settings: of other base classes.
-        """
+        """Register a method, unless it is a base class of methods, under its name."""
         super().__init_subclass__(**settings)
         if method:
             METHODS[cls.__name__] = cls
@@ -261,10 +256,8 @@ class TextModule(LightningModule):
     def log_step(self, metrics: dict[str, Tensor], weight: float, *, size: int) -> None:
         """Log training metrics of a step: means over all processes where they are written.
 
-        Args:
-            metrics: by name, means over this process's samples.
-            weight: of this process's means in those over all, see `batch_weight`.
-            size: samples in the batch.
+        `metrics` are means over this process's samples, with `weight` in those over all, see
+        `batch_weight`; `size` are the samples in the batch.
         """
         # At other steps, this process's values suffice: communication would slow training down.
         if self.logs_this_step():
@@ -319,12 +312,8 @@ class TextModule(LightningModule):
     ) -> None:
         """Add the results of an evaluation batch, unless it repeats one of another process.
 
-        Args:
-            means: of the split.
-            values: of samples or words.
-            batch_idx: number of the batch.
-            scores: of the split.
-            answered: predictions, labels and perhaps logits, for `scores`.
+        `values` are those of samples or words; `answered` are predictions, labels and perhaps
+        logits, for `scores`.
         """
         if batch_weight(self.trainer, batch_idx) > 0:
             means.update(values)

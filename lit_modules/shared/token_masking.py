@@ -33,12 +33,7 @@ class TokenMasking:
 
 
 class MaskedTokens(NamedTuple):
-    """A batch with masks.
-
-    Attributes:
-        input_ids: `[B, N]`, the input of the model.
-        chosen: `[B, N]` bool, the tokens to guess.
-    """
+    """A batch with masks `[B, N]`, the input of a model, and the tokens to guess, `[B, N]` bool."""
 
     input_ids: Tensor
     chosen: Tensor
@@ -57,15 +52,9 @@ def mask_tokens(
 ) -> MaskedTokens:
     """Choose tokens to guess, and hide them (Devlin et al. 2019, section 3.1).
 
-    Args:
-        input_ids: `[B, N]` int64.
-        candidates: `[B, N]` bool: tokens that may be chosen.
-        sample_ids: `[B]` int64.
-        mask_id: the token that hides.
-        vocab_size: random tokens are below it.
-        share: share of the candidates that are chosen.
-        seed: of the choice.
-        epoch: of the choice.
+    Input ids are `[B, N]` int64, sample ids `[B]`; a share of the candidates, `[B, N]` bool, is
+    chosen by seed and epoch. `mask_id` is the token that hides; random tokens are below
+    `vocab_size`.
     """
     # A function of seed, epoch, sample and position: it needs no state in a checkpoint, and does
     # not depend on batches and processes.

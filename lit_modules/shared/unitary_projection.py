@@ -33,12 +33,8 @@ class UnitaryProjection(pl.Callback):
     the largest entry of |QᵀQ - I| after the projection.
     """
 
-    def __init__(self, settings: Unitary = Unitary(), *, log: bool = True) -> None:
+    def __init__(self, settings: Unitary = Unitary()) -> None:
         """Keep the settings.
-
-        Args:
-            settings: of the projection.
-            log: whether to log.
 
         Raises:
             ValueError: method none.
@@ -46,9 +42,8 @@ class UnitaryProjection(pl.Callback):
         if settings.method == "none":
             msg = f"got {settings}, expected a method of {', '.join(METHODS)}"
             raise ValueError(msg)
-        self.settings, self.log = settings, log
+        self.settings, self.patterns = settings, settings.weights
         self.method: UnitaryMethod = settings.method
-        self.patterns = settings.weights
         self.weights: dict[str, nn.Parameter] = {}
         self._begun = False
         self._due = False
@@ -135,7 +130,7 @@ class UnitaryProjection(pl.Callback):
             return
         interval: int = trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
         # The drift needs a copy of all weights: only at steps that are logged.
-        if self.log and interval > 0 and step % interval == 0:
+        if interval > 0 and step % interval == 0:
             before = [block.clone() for block in self.blocks]
             self._project()
             self._report(pl_module, before)

@@ -12,8 +12,7 @@ from lit_modules.window_max import WindowMax
 def unused_settings(module: TextModule) -> Iterator[str]:
     """Yield settings that differ from their default, but have no effect with the other settings.
 
-    Args:
-        module: with a classifier in it, that one is included.
+    A classifier in the module is included.
 
     Yields:
         A sentence for each: `share=0.3 has no effect with masking=adversarial`.

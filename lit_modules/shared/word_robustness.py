@@ -218,12 +218,10 @@ class WordRobustness:
         return WordEdits(pairs, torch.tensor([0, *letters]))
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """`[B]` losses of the worst texts.
+        """`[B]` losses of the worst texts, with labels `[B]`.
 
-        Args:
-            logits: `[B, C]`: in column j minus the least margin of the label over class j, 0 in
-                that of the label.
-            labels: `[B]`.
+        Column j of the logits `[B, C]` is minus the least margin of the label over class j, 0 in
+        that of the label.
         """
         if self.margin is None:
             return functional.cross_entropy(logits, labels, reduction="none")
@@ -242,9 +240,7 @@ def rivals(labels: Tensor, classes: int) -> Tensor:
 def rival_leads(logits: Tensor, labels: Tensor) -> Tensor:
     """`[B, C]`: the lead of each rival over the label in a text of its own, 0 for the label.
 
-    Args:
-        logits: `[B, C - 1, C]` of the texts against the label, in the order of `rivals`.
-        labels: `[B]`.
+    Logits are `[B, C - 1, C]` of the texts against the labels `[B]`, in the order of `rivals`.
     """
     rows, count, _ = logits.shape
     classes = rivals(labels, count + 1)
@@ -256,11 +252,8 @@ def rival_leads(logits: Tensor, labels: Tensor) -> Tensor:
 def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int | None) -> Tensor:
     """`[B, C - 1, N]` ids: for each rival of the label the text with the smallest margin.
 
-    Args:
-        scores: of the words.
-        candidates: `[B, N, S]`, see `certify.words.worst_path`.
-        labels: `[B]`.
-        k: largest number of replaced words; None for any number.
+    Candidates are `[B, N, S]`, see `certify.words.worst_path`, labels `[B]`; at most `k` words are
+    replaced, any number if None.
     """
     classes = scores.classes
     with torch.no_grad():
@@ -349,11 +342,8 @@ class WordOptions(NamedTuple):
     def worst(self, scores: NgramScores, ids: Tensor, labels: Tensor, k: int | None) -> Tensor:
         """`[B, C - 1, 2 N]` ids, 0 for none: for each rival the text with the smallest margin.
 
-        Args:
-            scores: of words only, without n-grams.
-            ids: `[B, N]`, padded with 0.
-            labels: `[B]`.
-            k: largest number of replaced words; None for any number.
+        The scores are of words only, without n-grams; ids are `[B, N]`, padded with 0, labels
+        `[B]`; at most `k` words are replaced, any number if None.
         """
         words, inverse = torch.unique(ids, return_inverse=True)
         results, starts = self.of_words(words)
@@ -393,11 +383,8 @@ class WordEdits(NamedTuple):
     def worst(self, scores: NgramScores, ids: Tensor, labels: Tensor, k: int | None) -> Tensor:
         """`[B, C - 1, M]` ids, 0 for none: for each rival the words of a text with a small margin.
 
-        Args:
-            scores: of words only, without n-grams.
-            ids: `[B, N]`, padded with 0.
-            labels: `[B]`.
-            k: number of edits; None for one in each word.
+        The scores are of words only, without n-grams; ids are `[B, N]`, padded with 0, labels
+        `[B]`; there are `k` edits, one in each word if None.
         """
         table, count = scores.word_table(), scores.classes - 1
         eye = torch.eye(scores.classes, device=labels.device, dtype=table.dtype)
@@ -444,12 +431,9 @@ class WordEdits(NamedTuple):
 
 
 def least_leads(scores: NgramScores, candidates: Tensor, labels: Tensor) -> Tensor:
-    """`[B, N, C - 1]`: lower bounds on the margins of the labels at each position.
+    """`[B, N, C - 1]`: lower bounds on the margins of the labels `[B]` at each position.
 
-    Args:
-        scores: of the words, with a net over windows.
-        candidates: `[B, N, S]`, see `certify.words.worst_path`.
-        labels: `[B]`.
+    The scores have a net over windows; candidates are `[B, N, S]`, see `certify.words.worst_path`.
     """
     assert scores.net is not None  # the settings are checked
     eye = torch.eye(scores.classes, device=labels.device)

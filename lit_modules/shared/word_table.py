@@ -55,11 +55,9 @@ class WordTable:
         return self._content
 
     def tokenizer(self, corpus: WordTokenizer, max_size: int | None = None) -> WordTokenizer:
-        """Return the tokenizer with the words of the file.
+        """Return the tokenizer with the words of the file, of at most `max_size` ids.
 
-        Args:
-            corpus: with the words of the training texts.
-            max_size: ids at most; None for no limit.
+        `corpus` has the words of the training texts.
 
         Raises:
             ValueError: see `content`; or no word of the texts is in the file.
@@ -95,12 +93,7 @@ class WordTable:
 
     @torch.no_grad()
     def fill(self, weight: Tensor, tokenizer: Tokenizer, *, frozen: bool) -> None:
-        """Put the vectors into the table of an embedding.
-
-        Args:
-            weight: `[V, d]`.
-            tokenizer: of V words.
-            frozen: True if the table is not trained.
+        """Put the vectors into the table `[V, d]` of an embedding, trained unless `frozen`.
 
         Raises:
             ValueError: see `content`; or a tokenizer without words.

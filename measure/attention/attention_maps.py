@@ -140,13 +140,10 @@ class AttentionModel:
     def attend(
         self, sample: Sample, row: int | None = None, *, seed: int | None = None
     ) -> AttentionMaps:
-        """Return the maps of both passes of a sample.
+        """Return the maps of both passes of a sample, see `attention_text.sample_of`.
 
-        Args:
-            sample: see `measure.attention.attention_text.sample_of`.
-            row: number of the choice of a multiple choice; the predicted one by default.
-            seed: draw the masks with it, as in training; None masks the units whose chance of
-                being masked is above one half.
+        `row` is the number of the choice of a multiple choice, by default the predicted one. `seed`
+        draws the masks, as in training; without it, units with a chance above one half are masked.
         """
         encoded = encode(self.classifier, sample)
         with self.attention.watched() as maps:
