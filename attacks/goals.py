@@ -97,7 +97,6 @@ class _OfClass:
     score: Score = "margin"
 
     def _classes(self, logits: Floats, labels: Labels) -> Labels:
-        del logits
         return labels
 
 
@@ -123,7 +122,6 @@ class Untargeted(_OfClass):
         self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
     ) -> NDArray[np.bool_]:
         """See `Goal`."""
-        del probabilities
         moved: NDArray[np.bool_] = logits.argmax(axis=1) != self._classes(logits, labels)
         return moved
 
@@ -172,7 +170,6 @@ class _Reach(_OfClass):
         self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
     ) -> NDArray[np.bool_]:
         """See `Goal`."""
-        del probabilities
         hit: NDArray[np.bool_] = logits.argmax(axis=1) == self._classes(logits, labels)
         return hit
 

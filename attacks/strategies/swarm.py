@@ -137,7 +137,6 @@ class Swarm:
             score: of the particle.
             first: scores of the first texts.
         """
-        del context, score, first
         # Linear from the first value to the second.
         return (INERTIA[0] - INERTIA[1]) * (1 - share) + INERTIA[1]
 
@@ -153,7 +152,6 @@ class Swarm:
 
     def _changes(self, text: Document, own: Document) -> int:
         """Return the number of changed words of a particle, for the chance of a mutation."""
-        del own
         return len(text.modified)
 
     def _draw(self, random: Random, gains: Sequence[float]) -> int | None:

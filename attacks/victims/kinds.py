@@ -111,7 +111,6 @@ class _Batched(Halving):
         return weights
 
     def _answer(self, texts: Sequence[Text]) -> Any:
-        del texts
         msg = f"got {type(self).__name__} without _answer(), expected every victim to define it"
         raise TypeError(msg)
 
