@@ -51,9 +51,7 @@ class Augmenter:
     def run(self, texts: Sequence[Text], *, first: int = 0) -> Iterator[list[Text]]:
         """Yield the different copies of each text, in their order; fewer where only fewer differ.
 
-        Args:
-            texts: strings, or pairs of strings.
-            first: number of the first text.
+        `first` is the number of the first text.
         """
         for start in range(0, len(texts), TOGETHER):
             part = texts[start : start + TOGETHER]

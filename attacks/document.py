@@ -34,12 +34,7 @@ def word_spans(text: str) -> Spans:
 
 
 def cut_spans(text: str, cut: Cut | None) -> Spans:
-    """Return start and end of each word, where runs of letters are cut further.
-
-    Args:
-        text: any text.
-        cut: None leaves runs whole.
-    """
+    """Return start and end of each word, where runs of letters are cut further, unless by None."""
     if cut is None:
         return word_spans(text)
     return [
@@ -276,9 +271,8 @@ class Document:
     def accept(self, candidate: Candidate, *, mark_all: bool = False) -> "Document":
         """Make a document of a candidate of this one.
 
-        Args:
-            candidate: made from this document.
-            mark_all: all words of the replacement count as modified, also those of the former text.
+        With `mark_all`, all words of the replacement count as modified, also those of the former
+        text.
         """
         index, removed = candidate.index, candidate.width
         document = Document(

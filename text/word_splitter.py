@@ -169,11 +169,9 @@ class WordSplitter:
 def words_of(
     state: Mapping[str, Any], find: Callable[[WordSettings], Lemmatizer] | None
 ) -> tuple[WordSettings, Lemmatizer | None]:
-    """Return the settings of the words in a tokenizer's state, and their lemmatiser.
+    """Return the settings of the words in a tokenizer's state, and the lemmatiser that `find` has.
 
-    Args:
-        state: includes the items of `WordSplitter.state`.
-        find: finds the lemmatiser for some settings.
+    The state includes the items of `WordSplitter.state`.
 
     Raises:
         ValueError: the lemmatiser is missing or has other data, or the settings are unknown.

@@ -38,8 +38,7 @@ class MaskedWordScorer:
     def __call__(self, queries: Sequence[tuple[Surroundings, Sequence[str]]]) -> list[list[float]]:
         """Return the scores of the words of each query, in nats per token.
 
-        Args:
-            queries: surroundings, each with words to score between them.
+        A query has surroundings, and words to score between them.
         """
         forms = [[self._tokens(word) for word in words] for _, words in queries]
         # Words of equal length share the masked text, and its forward pass.

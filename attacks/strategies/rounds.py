@@ -66,12 +66,7 @@ class Rounds:
 
 
 def draw_index(random: Random, weights: Iterable[float]) -> int | None:
-    """Draw a position in proportion to weights of at least 0; None if all are 0.
-
-    Args:
-        random: the numbers of the sample.
-        weights: of each position.
-    """
+    """Draw a position in proportion to weights of at least 0; None if all are 0."""
     sums = list(accumulate(weights))
     if not sums or sums[-1] <= 0:
         return None

@@ -129,13 +129,9 @@ class Swarm:
     def _inertia(
         self, context: Context, share: float, score: float, first: Sequence[float]
     ) -> float:
-        """Return the inertia of a particle.
+        """Return the inertia of a particle of this score.
 
-        Args:
-            context: of the search.
-            share: of the generations that are over.
-            score: of the particle.
-            first: scores of the first texts.
+        A share of the generations is over; `first` are the scores of the first texts.
         """
         # Linear from the first value to the second.
         return (INERTIA[0] - INERTIA[1]) * (1 - share) + INERTIA[1]

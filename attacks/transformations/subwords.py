@@ -223,9 +223,7 @@ def combinations(
 ) -> list[tuple[str, ...]]:
     """Return the combinations of the largest sums, one option of each place, the largest first.
 
-    Args:
-        options: of each place, with their scores, the largest first.
-        limit: combinations at most.
+    There are `limit` at most. The options of a place have their scores, the largest first.
     """
     if not options or not all(options):
         return []

@@ -152,12 +152,8 @@ class ModelFluency:
 class Entailment:
     """The probability that two texts say the same: the smaller one of both directions.
 
-    Args:
-        model: classifier of pairs with a class whose name begins with "entail".
-        tokenizer: its own.
-
     Raises:
-        ValueError: it has no such class.
+        ValueError: the model is no classifier with one class whose name begins with "entail".
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:

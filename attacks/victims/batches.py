@@ -15,10 +15,7 @@ Answer = TypeVar("Answer")
 
 
 class Halving:
-    """Halves the size of batches when memory runs out.
-
-    Args:
-        batch_size: items per batch at first.
+    """Halves the size of batches, `batch_size` items at first, when memory runs out.
 
     Raises:
         ValueError: no items per batch.
@@ -46,9 +43,7 @@ class Halving:
 class Batches(Halving):
     """Runs a function on batches of like length, of a size that memory allows.
 
-    Args:
-        batch_size: items per batch at first.
-        device: type of the device that the function computes on.
+    `device` is the type of the device that the function computes on.
     """
 
     def __init__(self, batch_size: int, device: str = "cpu") -> None:

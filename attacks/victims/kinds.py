@@ -38,9 +38,7 @@ class VictimError(ValueError):
 class InvalidAnswers(VictimError):
     """Answers to some of the texts are invalid; those to the others may be asked for again.
 
-    Args:
-        msg: about all of them.
-        reasons: the error of the answer to each of these texts.
+    `reasons` has the error of the answer to each of the former.
     """
 
     def __init__(self, msg: str, reasons: Mapping[Text, str]) -> None:
@@ -578,12 +576,7 @@ CPU_BATCH = 64
 
 
 def fastest_batch(model: Any, batch_size: int) -> int:
-    """Return the texts per forward pass: on a CPU `CPU_BATCH` at most.
-
-    Args:
-        model: a module on its device, or anything else.
-        batch_size: most texts per pass.
-    """
+    """Return the texts per forward pass, `batch_size` at most; on a CPU `CPU_BATCH` at most."""
     weights = next(model.parameters(), None) if isinstance(model, torch.nn.Module) else None
     slow = weights is not None and weights.device.type == "cpu"
     return min(batch_size, CPU_BATCH) if slow else batch_size

@@ -49,9 +49,6 @@ class TokenModel(Protocol):
 class ModuleTokens:
     """A module of ours; see `TokenModel`.
 
-    Args:
-        module: the module.
-
     Raises:
         TypeError: not exactly one table of token embeddings.
         ValueError: other tokens than words and pieces of words.
@@ -103,12 +100,9 @@ class ModuleTokens:
 
 
 class TransformerTokens:
-    """A classifier of `transformers`; see `TokenModel`.
+    """A classifier of `transformers` with its tokenizer; see `TokenModel`.
 
-    Args:
-        model: the classifier.
-        tokenizer: its own.
-        max_length: longest text in tokens.
+    It reads at most `max_length` tokens.
 
     Raises:
         TypeError: a slow tokenizer, or a table whose rows the model scales.
