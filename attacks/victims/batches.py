@@ -14,6 +14,16 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
+def pad_rows(
+    rows: Sequence[Sequence[int]], pad_id: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return token ids `[B, N]`, padded to the longest row, and their mask, True at the tokens."""
+    length = max(map(len, rows))
+    ids = torch.tensor([[*row, *[pad_id] * (length - len(row))] for row in rows], device=device)
+    sizes = torch.tensor([len(row) for row in rows], device=device)
+    return ids, torch.arange(length, device=device) < sizes.unsqueeze(1)
+
+
 class Halving:
     """Halves the size of batches, `batch_size` items at first, when memory runs out.
 
