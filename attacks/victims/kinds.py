@@ -21,6 +21,7 @@ from attacks.victims.saliency import (
     module_gains,
     module_weights,
     padding_side,
+    split_pairs,
     transformer_gains,
     transformer_weights,
 )
@@ -315,12 +316,12 @@ class HuggingFaceVictim(_Batched):
 
     def _encode(self, texts: Sequence[Text]) -> Any:
         """Return the tokens of each text, truncated."""
-        return self.tokenizer(*_columns(texts), truncation=True, max_length=self.max_length)
+        return self.tokenizer(*split_pairs(texts), truncation=True, max_length=self.max_length)
 
     def find_cut(self, texts: Sequence[Text]) -> list[bool]:
         """Return True for each text of which the model does not read the end."""
         # Not `verbose`: the library would warn of the long ones.
-        whole = self.tokenizer(*_columns(texts), truncation=False, verbose=False)["input_ids"]
+        whole = self.tokenizer(*split_pairs(texts), truncation=False, verbose=False)["input_ids"]
         return [len(ids) > self.max_length for ids in whole]
 
     def _classify(self, coded: Any) -> Tensor:
@@ -431,13 +432,6 @@ class HuggingFaceVictim(_Batched):
     def token_model(self) -> TokenModel:
         """The model as a function of embedded tokens."""
         return TransformerTokens(self.model, self.tokenizer, max_length=self.max_length)
-
-
-def _columns(texts: Sequence[Text]) -> tuple[list[str], list[str] | None]:
-    """Return the first texts, and of pairs the second ones."""
-    first = [text if isinstance(text, str) else text[0] for text in texts]
-    second = [text[1] for text in texts if not isinstance(text, str)]
-    return first, second or None
 
 
 def require_one_class(config: Any, name: str) -> None:
