@@ -63,6 +63,13 @@ class Victim(Protocol):
         """Return `[n, C]` float64 logits of n >= 1 texts, in their order."""
 
 
+def about_victim(victim: Victim) -> dict[str, Any]:
+    """Return the `about()` of a victim, see `attacks.fingerprint`; its name if it has none."""
+    about = getattr(victim, "about", None)
+    description: dict[str, Any] = about() if callable(about) else {"name": victim.name}
+    return description
+
+
 @runtime_checkable
 class PredictsTexts(Protocol):
     """Predicts texts, as our modules do."""
