@@ -6,10 +6,7 @@ from itertools import accumulate
 from random import Random
 
 from attacks.composition import Answers, Context, Query, Request, SearchEnd, Verdict
-from attacks.document import Candidate, Document
-from attacks.search import improve
-
-Item = Document | Candidate
+from attacks.search import Item, improve
 
 
 @dataclass(slots=True)
@@ -59,6 +56,10 @@ class Rounds:
     def answered(self, items: Iterable[Item]) -> list[Item]:
         """Return those items that have an answer: all of them until the budget ends."""
         return [item for item in items if item.columns in self.verdicts]
+
+    def reached(self, item: Item) -> bool:
+        """Return True if a text was asked about, and reaches the goal."""
+        return item.columns in self.verdicts and self.of(item).success
 
     def of(self, item: Item) -> Verdict:
         """Return the answer to a text that was asked about."""

@@ -16,7 +16,7 @@ from attacks.composition import Context, Propose, Request, Steps
 from attacks.document import Candidate, Document
 from attacks.goals import NEAR
 from attacks.search import best
-from attacks.strategies.rounds import Item, Rounds, draw_index
+from attacks.strategies.rounds import Rounds, draw_index
 from text import check_range
 
 INERTIA = (0.8, 0.2)
@@ -171,13 +171,12 @@ class Swarm:
             by_word = proposed[text.columns] = dict[int, list[Candidate]]()
             for candidate in candidates:
                 by_word.setdefault(candidate.index, []).append(candidate)
-        pool: list[Item] = [
+        yield from rounds.ask(
             candidate
             for words in proposed.values()
             for changes in words.values()
             for candidate in changes
-        ]
-        yield from rounds.ask(pool)
+        )
         mutants = []
         for text in texts:
             options, gains = list[Candidate](), list[float]()
