@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.compat import Compat
+from text import check_range
 
 Score = Literal["margin", "probability"]
 Floats = NDArray[np.float64]
@@ -141,8 +142,6 @@ class Unsure(Untargeted):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a bound out of ]0, 1]."""
-        from text import check_range  # brings torch
-
         check_range({"bound": self.bound}, above=0, most=1)
 
     def reached(

@@ -16,7 +16,7 @@ from rapidfuzz.distance import Levenshtein
 
 from attacks.document import Document
 from attacks.goals import Floats, Score, top_margins
-from text import Text
+from text import Text, check_range
 from text.entities import entities
 
 VictimTask = Literal["classification", "choice", "regression", "multi-label", "tagging"]
@@ -134,8 +134,6 @@ class Moved(TaskGoal):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a distance that is not above 0."""
-        from text import check_range  # brings torch
-
         check_range({"delta": self.delta}, above=0)
 
     def gold(self, text: Text, label: Label, prediction: Label | None = None) -> Gold:
