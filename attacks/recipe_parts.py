@@ -134,10 +134,8 @@ class RecipeParts:
             DataError: the file cannot be read, or a line has no tab.
             ValueError: no file.
         """
-        path, expected = (
-            self.settings.translations,
-            "a text, a tab and its translation on each line",
-        )
+        path = self.settings.translations
+        expected = "a text, a tab and its translation on each line"
         if path is None:
             msg = (
                 f"got no translations, expected a file with {expected}: --attack.translations FILE"
