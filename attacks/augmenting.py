@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ from attacks.candidates import candidates
 from attacks.composition import Attack, Context, Job, Verdict
 from attacks.document import Document
 from attacks.recipe_settings import RecipeSettings
+from attacks.recipes import build
 from text import Text, check_range
 
 TOGETHER = 64
@@ -51,9 +53,7 @@ class Augmenter:
     def run(self, texts: Sequence[Text], *, first: int = 0) -> Iterator[list[Text]]:
         """Yield the different copies of each text, in their order; fewer where only fewer differ.
 
-        Args:
-            texts: strings, or pairs of strings.
-            first: number of the first text.
+        `first` is the number of the first text.
         """
         for start in range(0, len(texts), TOGETHER):
             part = texts[start : start + TOGETHER]
@@ -135,10 +135,6 @@ def augment(
     if isinstance(recipe, Attack):
         attack = recipe
     else:
-        from dataclasses import replace
-
-        from attacks.recipes import build
-
         chosen = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
         attack = build(replace(chosen, **settings))
     if columns is None:

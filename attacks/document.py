@@ -34,12 +34,7 @@ def word_spans(text: str) -> Spans:
 
 
 def cut_spans(text: str, cut: Cut | None) -> Spans:
-    """Return start and end of each word, where runs of letters are cut further.
-
-    Args:
-        text: any text.
-        cut: None leaves runs whole.
-    """
+    """Return start and end of each word, where runs of letters are cut further, unless by None."""
     if cut is None:
         return word_spans(text)
     return [
@@ -106,12 +101,13 @@ class Document:
 
     Args:
         columns: one text, or two.
-        modified: numbers of the words that have been replaced.
-        origin: number that each word had in the original; -1 for inserted ones. The same numbers if
-            not given.
         similarity: similarity of the candidate it was made from.
         cut: cuts runs of letters into words, for scripts without spaces.
         spans: column, start and end of each word, if they are known.
+
+    Attributes:
+        modified: numbers of the words that have been replaced.
+        origin: number that each word had in the original; -1 for inserted ones.
     """
 
     __slots__ = ("_frames", "columns", "cut", "modified", "origin", "similarity", "spans", "words")
@@ -120,23 +116,19 @@ class Document:
         self,
         columns: tuple[str, ...],
         *,
-        modified: frozenset[int] = frozenset(),
-        origin: Sequence[int] | None = None,
         similarity: float | None = None,
         cut: Cut | None = None,
         spans: list[tuple[int, int, int]] | None = None,
     ) -> None:
-        self.columns = columns
-        self.modified = modified
-        self.similarity = similarity
-        self.cut = cut
+        self.columns, self.similarity, self.cut = columns, similarity, cut
+        self.modified: frozenset[int] = frozenset()
         self.spans = spans or [
             (column, start, end)
             for column, text in enumerate(columns)
             for start, end in cut_spans(text, cut)
         ]
         self.words = [columns[column][start:end] for column, start, end in self.spans]
-        self.origin = list(range(len(self.words))) if origin is None else list(origin)
+        self.origin = list(range(len(self.words)))
         # Text before and after each word, made when it is first needed.
         self._frames: dict[int, tuple[str, str]] = {}
 
@@ -160,6 +152,10 @@ class Document:
     def column_of(self, index: int) -> int:
         """Return the number of the text that contains a word."""
         return self.spans[index][0]
+
+    def with_column(self, column: int, text: str) -> tuple[str, ...]:
+        """Return the texts, one of them replaced."""
+        return (*self.columns[:column], text, *self.columns[column + 1 :])
 
     def position(self, original: int) -> int | None:
         """Return the present number of a word of the original; None if it is gone."""
@@ -216,8 +212,7 @@ class Document:
             after = after.removeprefix(" ")
         else:
             before = before.removesuffix(" ")
-        columns = (*self.columns[:column], before + after, *self.columns[column + 1 :])
-        return Candidate(self, index, "", columns)
+        return Candidate(self, index, "", self.with_column(column, before + after))
 
     def insert(self, index: int, word: str, *, after: bool = False) -> Candidate:
         """Insert a word before one of the words, or after it, with a space between them."""
@@ -227,11 +222,7 @@ class Document:
         space = "" if self.cut is not None and not text[start:end].isascii() else " "
         at = end if after else start
         joined = f"{space}{word}" if after else f"{word}{space}"
-        columns = (
-            *self.columns[:column],
-            text[:at] + joined + text[at:],
-            *self.columns[column + 1 :],
-        )
+        columns = self.with_column(column, text[:at] + joined + text[at:])
         return Candidate(self, index + after, word, columns, width=0)
 
     def merge(self, index: int, word: str) -> Candidate:
@@ -246,8 +237,7 @@ class Document:
         column, start, _ = self.spans[index]
         text = self.columns[column]
         merged = text[:start] + word + text[self.spans[index + 1][2] :]
-        columns = (*self.columns[:column], merged, *self.columns[column + 1 :])
-        return Candidate(self, index, word, columns, width=2)
+        return Candidate(self, index, word, self.with_column(column, merged), width=2)
 
     def rewrite(self, words: Mapping[int, str], original: "Document") -> "Document":
         """Return the document with other words in some places, one for each.
@@ -276,9 +266,8 @@ class Document:
     def accept(self, candidate: Candidate, *, mark_all: bool = False) -> "Document":
         """Make a document of a candidate of this one.
 
-        Args:
-            candidate: made from this document.
-            mark_all: all words of the replacement count as modified, also those of the former text.
+        With `mark_all`, all words of the replacement count as modified, also those of the former
+        text.
         """
         index, removed = candidate.index, candidate.width
         document = Document(

@@ -37,7 +37,7 @@ from attacks.goals import Floats, Unchanged, logarithms
 from attacks.outcome import AttackRecord, Outcome, Sample, words_changed, words_kept
 from attacks.recipe_settings import Budget
 from attacks.task_goals import READINGS, Gold, Label, Reading, TaskGoal, task_of
-from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
+from attacks.victims.kinds import InvalidAnswers, Victim, VictimError, about_victim
 from attacks.victims.token_distributions import draw_texts
 from text import Text, check_range
 
@@ -232,12 +232,10 @@ class Engine:
 
         A victim without `about()` gives its name; `otherwise` compares its answers.
         """
-        describe_victim = getattr(self.victim, "about", None)
-        victim = describe_victim() if callable(describe_victim) else {"name": self.victim.name}
         return {
             "version": VERSION,
             **flat(describe(self.attack), "attack"),
-            **flat(describe(victim), "victim"),
+            **flat(describe(about_victim(self.victim)), "victim"),
             "query_budget": self.limits.query_budget,
             "budget_per_word": self.limits.budget_per_word,
             "seed": self.seed,
@@ -403,18 +401,14 @@ class Engine:
             for run in active
             if run.waiting is not None and not isinstance(run.waiting, Query | DrawTexts)
         ]:
-            consult = [run for run in waiting if isinstance(run.waiting, Consult)]
-            if consult:
-                self._consult(consult)
-            weigh = [run for run in waiting if isinstance(run.waiting, Weigh)]
-            if weigh:
-                self._weigh(weigh)
-            estimate = [run for run in waiting if isinstance(run.waiting, EstimateGains)]
-            if estimate:
-                self._estimate(estimate)
-            propose = [run for run in waiting if isinstance(run.waiting, Propose)]
-            if propose:
-                self._propose(propose)
+            for kind, answer in (
+                (Consult, self._consult),
+                (Weigh, self._weigh),
+                (EstimateGains, self._estimate),
+                (Propose, self._propose),
+            ):
+                if runs := [run for run in waiting if isinstance(run.waiting, kind)]:
+                    answer(runs)
 
     def _consult(self, runs: Sequence[_Run]) -> None:
         """Answer what searches ask the surrogate; no text of it is billed."""
@@ -538,9 +532,9 @@ class Engine:
     def _answers(self, questions: Sequence[tuple[_Run, Text]]) -> list[_Answer]:
         """Ask about texts of samples; sets those samples aside that have an invalid answer."""
         while questions:
-            texts, labels = ([text for _, text in questions], [run.gold for run, _ in questions])
+            texts = [text for _, text in questions]
             try:
-                judged, logits = self._query(texts, labels)
+                judged, logits = self._query(texts, [run.gold for run, _ in questions])
             except InvalidAnswers as error:
                 _set_aside(questions, error)
                 questions = [(run, text) for run, text in questions if run.reason is None]
@@ -662,6 +656,8 @@ class Engine:
         if attacked:
             changed = item.columns != run.document.columns
             outcome = "succeeded" if judged.success and changed else "failed"
+        # A certifier that names no text has a proof that there is none.
+        proven = hasattr(self.attack.transformation, "certified")
         # A search that refines its first success may still be ended by the budget.
         ended = outcome != "succeeded" or getattr(self.attack.search, "refines", False)
         return replace(
@@ -677,13 +673,8 @@ class Engine:
             exhausted=run.exhausted and ended,
             salience=_salience(run),
             score_change=self._score_change(run),
-            candidates=self._candidates(run),
+            candidates=run.candidates if attacked and not proven else None,
         )
-
-    def _candidates(self, run: _Run) -> int | None:
-        # A certifier that names no text has a proof that there is none.
-        proven = hasattr(self.attack.transformation, "certified")
-        return None if run.steps is None or proven else run.candidates
 
     def _score_change(self, run: _Run) -> float | None:
         """Return the largest change of the score; None if the search does not follow it."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.compat import Compat
+from text import check_range
 
 Score = Literal["margin", "probability"]
 Floats = NDArray[np.float64]
@@ -97,7 +98,6 @@ class _OfClass:
     score: Score = "margin"
 
     def _classes(self, logits: Floats, labels: Labels) -> Labels:
-        del logits
         return labels
 
 
@@ -123,7 +123,6 @@ class Untargeted(_OfClass):
         self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
     ) -> NDArray[np.bool_]:
         """See `Goal`."""
-        del probabilities
         moved: NDArray[np.bool_] = logits.argmax(axis=1) != self._classes(logits, labels)
         return moved
 
@@ -143,8 +142,6 @@ class Unsure(Untargeted):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a bound out of ]0, 1]."""
-        from text import check_range  # brings torch
-
         check_range({"bound": self.bound}, above=0, most=1)
 
     def reached(
@@ -172,7 +169,6 @@ class _Reach(_OfClass):
         self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
     ) -> NDArray[np.bool_]:
         """See `Goal`."""
-        del probabilities
         hit: NDArray[np.bool_] = logits.argmax(axis=1) == self._classes(logits, labels)
         return hit
 

@@ -15,7 +15,7 @@ from attacks.journal import Journal
 from attacks.outcome import AttackRecord, Sample
 from attacks.progress import CountedVictim, Progress
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import OPTIONAL, WORST, is_ensemble, recipes_of
+from attacks.recipes import OPTIONAL, WORST, build, is_ensemble, recipes_of
 from attacks.samples import SampleLike, as_samples
 from attacks.summary import Summary, summarise, table
 from attacks.task_goals import task_of
@@ -158,8 +158,6 @@ def _compose(
     if isinstance(recipe, Attack):
         chosen = RecipeSettings(recipe=recipe.name, **settings)
         return chosen, [_with(recipe, chosen, target=target, compat=settings.get("compat"))]
-    from attacks.recipes import build
-
     chosen = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
     chosen = replace(chosen, **settings)
     goal = make_goal(target, score=chosen.score, compat=chosen.compat)

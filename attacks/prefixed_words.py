@@ -102,18 +102,15 @@ def universal_trigger(
     # whose classes alternate, every second sample is of one class.
     by_class = sorted(numbered, key=lambda sample: sample.label)
     searched, held = by_class[::2], by_class[1::2]
-    texts, labels = (
-        [sample.text for sample in searched],
-        np.array([sample.label for sample in searched]),
-    )
+    texts = [sample.text for sample in searched]
+    labels = np.array([sample.label for sample in searched])
     trigger = _search(length, words, partial(oracle.values, texts, labels))
     held_texts, gold = [sample.text for sample in held], np.array([sample.label for sample in held])
-    share_kept = oracle.kept(texts, labels, trigger)
     return Trigger(
         words=tuple(trigger),
         clean=wilson(oracle.kept(held_texts, gold, []), len(held)),
         attacked=wilson(oracle.kept(held_texts, gold, trigger), len(held)),
-        searched=wilson(share_kept, len(searched)),
+        searched=wilson(oracle.kept(texts, labels, trigger), len(searched)),
         queries=oracle.queries,
     )
 

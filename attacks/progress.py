@@ -15,11 +15,9 @@ _EVERY = 0.2
 
 
 class CountedVictim:
-    """Counts the answers of a victim.
+    """Counts the answers of a victim, whose other attributes are passed on.
 
-    Args:
-        victim: the victim; its other attributes are passed on.
-        after: told the number of texts after each answer.
+    `after` is told the number of texts after each answer.
     """
 
     def __init__(self, victim: Victim, after: Callable[[int], None]) -> None:
@@ -45,13 +43,9 @@ class CountedVictim:
 
 
 class Progress:
-    """Shows a bar on standard error, if that is a terminal.
+    """Shows a bar on standard error, if that is a terminal and it is to be visible.
 
-    Args:
-        total: samples of this start.
-        name: name of the attack.
-        before: records of former starts, for the accuracy.
-        visible: False for no bar.
+    It counts to `total` samples of this start; records of former ones are in the accuracy.
     """
 
     def __init__(

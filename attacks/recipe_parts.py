@@ -33,10 +33,6 @@ class RecipeParts:
 
     Numbers in the calls are the published ones: a setting of the user replaces them, and `compat`
     reaches each part.
-
-    Args:
-        resources: word vectors, WordNet, models.
-        settings: of the attack.
     """
 
     def __init__(self, resources: Resources, settings: RecipeSettings) -> None:
@@ -138,10 +134,8 @@ class RecipeParts:
             DataError: the file cannot be read, or a line has no tab.
             ValueError: no file.
         """
-        path, expected = (
-            self.settings.translations,
-            "a text, a tab and its translation on each line",
-        )
+        path = self.settings.translations
+        expected = "a text, a tab and its translation on each line"
         if path is None:
             msg = (
                 f"got no translations, expected a file with {expected}: --attack.translations FILE"
@@ -305,9 +299,7 @@ class RecipeParts:
     def fluency(self, *, drop: float | None = None, top: int | None = None) -> list[Constraint]:
         """Return the language model of a recipe; nothing if the setting is 0.
 
-        Args:
-            drop: nats that a word may lose; the setting `fluency` replaces it.
-            top: words that are kept at a position.
+        A word may lose `drop` nats, or the setting `fluency`; `top` words are kept at a position.
         """
         loss = self.settings.fluency
         if loss == 0:

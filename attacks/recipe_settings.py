@@ -7,6 +7,7 @@ from typing import Literal
 from attacks.compat import CompatName
 from attacks.goals import Score
 from attacks.recipes import recipe_names
+from text import check_range
 
 Ranking = Literal["delete", "unk", "weighted-saliency", "gradient", "random"]
 Language = Literal["english", "german", "french", "spanish", "chinese"]
@@ -28,8 +29,6 @@ class Budget:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number out of its range."""
-        from text import check_range  # brings torch
-
         check_range({"query_budget": self.query_budget}, least=1)
         check_range({"budget_per_word": self.budget_per_word}, above=0)
 
@@ -135,8 +134,6 @@ class RecipeSettings(Budget):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number out of its range; `attacks.recipes` checks the rest."""
-        from text import check_range
-
         super().__post_init__()
         check_range({"batch_size": self.batch_size, "candidates": self.candidates}, least=1)
         check_range({"added_words": self.added_words, "edits": self.edits}, least=1)

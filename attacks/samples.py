@@ -42,8 +42,8 @@ def as_samples(
     if len(counts) > 1:
         msg = "got single texts and pairs, expected samples of one kind: attack them apart"
         raise ValueError(msg)
-    names = _NAMES[: counts.pop()] if columns is None else columns
-    count = 1 if isinstance(samples[0].text, str) else 2
+    count = counts.pop()
+    names = _NAMES[:count] if columns is None else columns
     if len(names) != count:
         msg = f"got columns {list(names)} for samples of {count} text(s), expected a name for each"
         raise ValueError(msg)

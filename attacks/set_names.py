@@ -10,17 +10,8 @@ if TYPE_CHECKING:
     from attacks.recipe_settings import Language
 
 OWN_SETS = (
-    "canonical",
-    "wordnet",
-    "wordnet-pos",
-    "neighbours",
-    "inflections",
-    "typos",
-    "typos-splits",
-    "typos-keyboard",
-    "typos-inner",
-    "delete",
-    "insert",
+    *("canonical", "wordnet", "wordnet-pos", "neighbours", "inflections"),
+    *("typos", "typos-splits", "typos-keyboard", "typos-inner", "delete", "insert"),
 )
 """Sets without a recipe."""
 ADDED = ("append", "append-glued", "append-lines", "insert-any")

@@ -25,11 +25,8 @@ def task_figures(
 
     Texts that are not attacked keep their clean prediction. F1 is micro-averaged over entities that
     match exactly, or over the classes of texts. Its interval and that of the rank correlation are
-    percentiles of a bootstrap over texts; they are None where the figure is not defined.
-
-    Args:
-        records: of an attack, without errors.
-        task: of the victim.
+    percentiles of a bootstrap over texts; they are None where the figure is not defined. Records
+    have no errors.
     """
     figures: dict[str, IntervalEstimate | None] = {}
     for prefix, succeeded in (("clean_", False), ("", True)):

@@ -16,7 +16,7 @@ from rapidfuzz.distance import Levenshtein
 
 from attacks.document import Document
 from attacks.goals import Floats, Score, top_margins
-from text import Text
+from text import Text, check_range
 from text.entities import entities
 
 VictimTask = Literal["classification", "choice", "regression", "multi-label", "tagging"]
@@ -54,7 +54,6 @@ class Reading:
             label: of the sample.
             prediction: for the clean text; None before it is known.
         """
-        del text, prediction
         return label
 
     def labels(self, golds: Sequence[Any], answers: Floats) -> Any:
@@ -88,7 +87,6 @@ class Reading:
 
     def frozen(self, document: Document, label: Label) -> frozenset[int]:
         """Return the numbers of the words that must stay."""
-        del document, label
         return frozenset()
 
 
@@ -99,7 +97,6 @@ class ChoiceReading(Reading):
 
     def frozen(self, document: Document, label: Label) -> frozenset[int]:
         """See `Reading`: the words of the choices, the second text of a pair."""
-        del label
         return frozenset(i for i in range(len(document)) if document.column_of(i) == 1)
 
 
@@ -137,23 +134,18 @@ class Moved(TaskGoal):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a distance that is not above 0."""
-        from text import check_range  # brings torch
-
         check_range({"delta": self.delta}, above=0)
 
     def gold(self, text: Text, label: Label, prediction: Label | None = None) -> Gold:
         """See `Reading`: the number for the clean text, once it is known."""
-        del text
         return label if prediction is None else prediction
 
     def labels(self, golds: Sequence[Any], answers: Floats) -> Floats:
         """See `Reading`."""
-        del answers
         return np.array(golds, dtype=np.float64)
 
     def judge(self, logits: Any, labels: Any, *, probabilities: Floats | None = None) -> Floats:
         """See `Goal`."""
-        del probabilities
         distance: Floats = np.abs(logits[:, 0] - labels)
         return distance
 
@@ -161,7 +153,6 @@ class Moved(TaskGoal):
         self, logits: Any, labels: Any, *, probabilities: Floats | None = None
     ) -> NDArray[np.bool_]:
         """See `Goal`."""
-        del probabilities
         far: NDArray[np.bool_] = self.judge(logits, labels) >= self.delta
         return far
 
@@ -177,7 +168,6 @@ class Moved(TaskGoal):
 
     def right(self, prediction: Label, label: Label) -> bool:
         """See `Reading`."""
-        del prediction, label
         return True
 
 
@@ -197,7 +187,6 @@ class LabelsChanged(TaskGoal):
 
     def labels(self, golds: Sequence[Any], answers: Floats) -> NDArray[np.bool_]:
         """See `Reading`: `[n, C]`."""
-        del answers
         if unknown := sorted({name for gold in golds for name in gold} - set(self.names)):
             msg = f"got labels {unknown[:5]}, expected the classes of the victim: {self.names}"
             raise ValueError(msg)
@@ -205,7 +194,6 @@ class LabelsChanged(TaskGoal):
 
     def judge(self, logits: Any, labels: Any, *, probabilities: Floats | None = None) -> Floats:
         """See `Goal`."""
-        del probabilities
         wrong: Floats = np.where(labels, -logits, logits).max(axis=1)
         return wrong
 
@@ -213,7 +201,6 @@ class LabelsChanged(TaskGoal):
         self, logits: Any, labels: Any, *, probabilities: Floats | None = None
     ) -> NDArray[np.bool_]:
         """See `Goal`."""
-        del probabilities
         changed: NDArray[np.bool_] = ((logits > 0) != labels).any(axis=1)
         return changed
 
@@ -281,7 +268,6 @@ class EntitiesChanged(TaskGoal):
 
     def gold(self, text: Text, label: Label, prediction: Label | None = None) -> Gold:
         """See `Reading`: words and tags."""
-        del prediction
         words = split_words(text)
         tags = label if isinstance(label, tuple) else ()
         if len(words) != len(tags):
@@ -293,7 +279,6 @@ class EntitiesChanged(TaskGoal):
 
     def labels(self, golds: Sequence[Any], answers: Floats) -> list[Any]:
         """See `Reading`."""
-        del answers
         if unknown := sorted({tag for _, tags in golds for tag in tags} - set(self.tags)):
             msg = f"got tags {unknown[:5]}, expected those of the victim: {', '.join(self.tags)}"
             raise ValueError(msg)
@@ -301,7 +286,6 @@ class EntitiesChanged(TaskGoal):
 
     def judge(self, logits: Any, labels: Any, *, probabilities: Floats | None = None) -> Floats:
         """See `Goal`."""
-        del probabilities
         return np.array(
             [self._wrongness(answer, *gold) for answer, gold in zip(logits, labels, strict=True)]
         )
@@ -310,7 +294,6 @@ class EntitiesChanged(TaskGoal):
         self, logits: Any, labels: Any, *, probabilities: Floats | None = None
     ) -> NDArray[np.bool_]:
         """See `Goal`."""
-        del probabilities
         pairs = zip(logits, labels, self.predictions(logits), strict=True)
         changed = []
         for answer, gold, predicted in pairs:

@@ -51,9 +51,7 @@ class ThreatSettings:
     def threat(self, words: "WordSettings", resources: "Resources") -> "Threat | None":
         """Return the set for the words of the model; None if there is none.
 
-        Args:
-            words: the words of the model.
-            resources: WordNet and vectors of the attack, for perturbation sets.
+        Perturbation sets take WordNet and vectors from `resources`.
 
         Raises:
             ValueError: a broken file.

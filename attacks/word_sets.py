@@ -388,13 +388,8 @@ class TaggedSynonyms(ListedWords):
     """Synonyms of WordNet with the part of speech that a tagger gives the word in its text.
 
     Words of other parts of speech than nouns, verbs, adjectives and adverbs have none. Training,
-    which tags no text, takes those of all parts of speech.
-
-    Args:
-        name: of the set.
-        wordnet: finds synonyms.
-        tagger: reads the words of the original text, as they are written.
-        words: the words of the model.
+    which tags no text, takes those of all parts of speech. The tagger reads the words of the
+    original text, as they are written.
     """
 
     tags = True
@@ -426,12 +421,7 @@ class TaggedSynonyms(ListedWords):
 
 
 class FileSet(ListedWords):
-    """The lists of a file.
-
-    Args:
-        lists: the lists, for words.
-        name: of the file.
-    """
+    """The lists of a file, for words."""
 
     def __init__(self, lists: Synonyms, name: str) -> None:
         self.lists, self.name = lists, file_title(name)

@@ -43,18 +43,8 @@ if TYPE_CHECKING:
 
 _EXPORTS = {
     "batch": (
-        "IGNORED",
-        "Batch",
-        "Choices",
-        "Encoding",
-        "Sample",
-        "Span",
-        "TaskName",
-        "Text",
-        "WordEncoding",
-        "Words",
-        "collate",
-        "length_batches",
+        *("IGNORED", "Batch", "Choices", "Encoding", "Sample", "Span", "TaskName", "Text"),
+        *("WordEncoding", "Words", "collate", "length_batches"),
     ),
     "canonical": ("CanonicalForm",),
     "character_tokenizer": ("CharacterTokenizer",),

@@ -160,15 +160,10 @@ _ELSEWHERE = 1024
 def length_batches(
     lengths: Sequence[int], batch_size: int, *, device: str = "cpu"
 ) -> list[list[int]]:
-    """Group texts of similar length, for passes in any order.
+    """Return batches of positions of texts of similar length, each once, the shortest first.
 
-    Args:
-        lengths: tokens of each text.
-        batch_size: most texts of a batch.
-        device: type of the device that the passes run on.
-
-    Returns:
-        Positions of the texts, each once, the shortest first.
+    A batch has at most `batch_size` texts. `lengths` are in tokens; `device` is the type of the
+    device that the passes run on.
     """
     overhead = PASS_OVERHEAD.get(device, _ELSEWHERE)
     order = sorted(range(len(lengths)), key=lengths.__getitem__)

@@ -107,9 +107,7 @@ def missing(path: Path, expected: str) -> DataError:
 def reading(path: object, expected: str) -> Iterator[None]:
     """Turn any exception of a parser into a `DataError`: foreign bytes lead parsers to any kind.
 
-    Args:
-        path: the file, for the message.
-        expected: its expected content, for the message.
+    The message names `path`, the file, and `expected`, its expected content.
 
     Raises:
         DataError: the body has raised an exception; a `DataError` passes unchanged.
@@ -233,12 +231,9 @@ def numbered_lines(
 def read_bytes(path: Path, *, limit: int = DOCUMENT_LIMIT) -> bytes:
     """Read a file as a whole, unpacked where its name ends in `.gz` or it begins as gzip does.
 
-    Args:
-        path: the file.
-        limit: most bytes that it may have, unpacked.
-
     Raises:
-        DataError: it is not a regular file, cannot be read, or is longer than `limit`.
+        DataError: it is not a regular file, cannot be read, or has more than `limit` bytes,
+            unpacked.
     """
     with opened(path) as file, reading(path, "a whole file"):
         # No text of UTF-8 begins with the two bytes of gzip.
@@ -282,18 +277,13 @@ def decode(raw: bytes, path: object) -> str:
         return raw.removeprefix(codecs.BOM_UTF8).decode("utf-8")
 
 
-def read_json(path: Path, expected: str, *, limit: int = DOCUMENT_LIMIT) -> Any:
+def read_json(path: Path, expected: str) -> Any:
     """Read a file of one JSON value.
-
-    Args:
-        path: the file; unpacked where its name ends in `.gz`.
-        expected: its expected content, for the message.
-        limit: most bytes that it may have, unpacked.
 
     Raises:
         DataError: see `read_bytes` and `parse_json`.
     """
-    return parse_json(read_bytes(path, limit=limit), path, expected)
+    return parse_json(read_bytes(path), path, expected)
 
 
 def json_lines(path: Path, expected: str) -> Iterator[tuple[int, Any]]:
@@ -308,12 +298,7 @@ def json_lines(path: Path, expected: str) -> Iterator[tuple[int, Any]]:
 
 
 def parse_json(raw: bytes | str, path: object, expected: str) -> Any:
-    """Return a JSON value.
-
-    Args:
-        raw: its text.
-        path: its source, for the message.
-        expected: its expected content, for the message.
+    """Return the JSON value of a text; its source and expected content are for the message.
 
     Raises:
         DataError: it is not JSON, is deeper than `DEPTH_LIMIT`, or has a whole number with more
@@ -388,17 +373,11 @@ def opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def zip_member(path: Path, archive: zipfile.ZipFile, name: str, *, limit: int) -> bytes:
-    """Read one entry of an archive as a whole.
-
-    Args:
-        path: of the archive.
-        archive: of `opened_zip`.
-        name: of the entry.
-        limit: most bytes that it may have.
+    """Read one entry of an archive of `opened_zip` as a whole.
 
     Raises:
-        DataError: the entry is missing or broken, or unpacks to more than `limit` or more than
-            `EXPANSION` times its size.
+        DataError: the entry is missing or broken, or unpacks to more than `limit` bytes or more
+            than `EXPANSION` times its size.
     """
     with reading(f"{path}: {name}", "an entry of the archive"):
         entry = archive.getinfo(name)
@@ -424,10 +403,7 @@ def read_yaml(path: Path, expected: str) -> Any:
 def parse_yaml(text: str, path: object, expected: str) -> Any:
     """Return the value of a YAML document: mappings, lists, texts, numbers, flags and None.
 
-    Args:
-        text: the document.
-        path: its source, for the message.
-        expected: its expected content, for the message.
+    Its source, `path`, and its expected content are for the message.
 
     Raises:
         DataError: it is not YAML, is deeper than `DEPTH_LIMIT`, has more than `VALUES_LIMIT` values

@@ -58,16 +58,14 @@ def canonical(text: str) -> str:
     become ASCII digits of the same value, even where they look like others: Bengali `৭` is "7".
     ASCII characters stay apart, as alike as they may be: "0" and "o", "rn" and "m", "1" and "l".
 
-    The form of a text is the concatenation of those of its characters, so `canonical(a + b)` is
-    `canonical(a) + canonical(b)`; and `canonical(canonical(text))` is `canonical(text)`.
+    The form of a text, also of one with unpaired surrogates, is the concatenation of those of its
+    characters, so `canonical(a + b)` is `canonical(a) + canonical(b)`; and
+    `canonical(canonical(text))` is `canonical(text)`.
 
     What it costs: capitals, accents ("résumé"), shapes of dashes and quotation marks. It is meant
     for texts in Latin letters. Words of other scripts stay distinct, but some of their letters
     become ASCII ones (`вода` is "boдa"), which a pretrained tokenizer has not seen; and a few
     become equal (`в` and `ь`). Hangul, kana and letters of India stay decomposed where they are.
-
-    Args:
-        text: any string, also with unpaired surrogates.
     """
     if text.isascii() and text.isprintable():
         return text.lower()

@@ -36,12 +36,7 @@ class CharacterTokenizer(Tokenizer):
 
     @classmethod
     def build(cls, texts: Iterable[Text], *, max_length: int = 290) -> "CharacterTokenizer":
-        """Make the vocabulary from (training) texts.
-
-        Args:
-            texts: read once.
-            max_length: see the class.
-        """
+        """Make the vocabulary from (training) texts, which are read once."""
         return cls(Vocabulary.build(map(_single, texts), cls.specials), max_length)
 
     def encode(self, texts: Sequence[Text]) -> list[Encoding]:

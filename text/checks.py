@@ -44,13 +44,7 @@ def check_range(
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise ValueError unless a setting is one of its choices.
-
-    Args:
-        name: of the setting.
-        value: its value.
-        choices: its valid values.
-    """
+    """Raise ValueError unless a setting is one of its choices."""
     if value not in choices:
         msg = f"got {name}={value!r}, expected one of {', '.join(choices)}"
         raise ValueError(msg)

@@ -10,7 +10,7 @@ needs to be compared. Edits are those of Damerau 1964 (one of them: optimal stri
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, count
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -350,14 +350,12 @@ class Corrector:
 
     def _pairs(self, words: Sequence[str], base: int) -> Numbers:
         """Return the rows of `reach` that have two results."""
-        memory: dict[str, int] = {}
-        rows: list[int] = []
-        for row, word in enumerate(words):
-            for parts in _cuts(word):
-                for part in parts:
-                    if part not in memory:
-                        memory[part] = self(part)
-                rows.append((row * base + memory[parts[0]]) * base + memory[parts[1]] + 1)
+        correct = cache(self.__call__)
+        rows = [
+            (row * base + correct(head)) * base + correct(tail) + 1
+            for row, word in enumerate(words)
+            for head, tail in _cuts(word)
+        ]
         return np.array(rows, np.int64)
 
 

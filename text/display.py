@@ -87,9 +87,7 @@ class Displayed(NamedTuple):
 def display(text: str, forms: Mapping[int, str]) -> Displayed:
     """Return a text with the form of each character, hidden text included, in displayed order.
 
-    Args:
-        text: any string.
-        forms: of characters, by code point.
+    `forms` are those of characters, by code point.
     """
     if text.isascii() and text.isprintable():
         form = text.lower().translate(_SHAPES)
@@ -172,11 +170,8 @@ def list_typos(word: str, letters: str) -> Iterator[tuple[str, str]]:
     """Yield the typos of a word of a displayed text, and what each is displayed as.
 
     A word whose letters are letters both ways has the typos of both. Each displayed word comes at
-    least once, for any typo but marks of direction.
-
-    Args:
-        word: letters and digits.
-        letters: those that typos insert or put in place of others.
+    least once, for any typo but marks of direction. Typos insert `letters`, or put them in place of
+    others.
     """
     # Canonical forms need neither numpy nor rapidfuzz.
     from text.typo_kinds import are_near, list_edits

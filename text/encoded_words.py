@@ -137,11 +137,7 @@ class EncodedWords(Tokenizer):
 
 
 class OpenWords(WordTokenizer):
-    """Gives each word that it meets an id of its own.
-
-    Args:
-        words: settings of the words.
-    """
+    """Gives each word that it meets an id of its own."""
 
     def __init__(self, words: WordSettings) -> None:
         super().__init__(Vocabulary({}), NO_END, words=words)

@@ -95,12 +95,9 @@ class FrontEnd:
     def of_words(
         cls, words: Iterable[str], settings: FrontEndSettings, *, unknown: str | None = None
     ) -> "FrontEnd":
-        """Make the front end of a vocabulary.
+        """Make the front end of a vocabulary, the most frequent word first.
 
-        Args:
-            words: the most frequent one first; of several spellings of a word the first counts.
-            settings: of the front end.
-            unknown: see the class.
+        Of several spellings of a word the first counts; `unknown` is that of the class.
         """
         form, corrects = settings.canonical, settings.front_end == "spelling"
         if not corrects and not form.display:

@@ -72,13 +72,10 @@ def build_with_front_end(
     min_count: int,
     build: Callable[[Iterable[Text]], PretrainedTokenizer],
 ) -> Tokenizer:
-    """Return a pretrained tokenizer with the front end of the settings, if they have one.
+    """Return a pretrained tokenizer, made by `build`, with the front end of the settings, if any.
 
-    Args:
-        texts: of the corpus, whose words are the vocabulary of a corrector.
-        settings: of the front end.
-        min_count: rarer words are unknown.
-        build: returns the tokenizer for some texts.
+    The words of the texts are the vocabulary of a corrector; those rarer than `min_count` are
+    unknown.
 
     Raises:
         ValueError: see `FrontEnd.build` and `FrontEndTokenizer`.

@@ -56,12 +56,7 @@ def _describe(value: Any) -> str:
 
 
 def say_cut(encodings: Sequence[Encoding], max_length: int) -> None:
-    """Log the number of truncated texts, unless inside `cuts_unsaid`.
-
-    Args:
-        encodings: of the texts.
-        max_length: the limit in tokens.
-    """
+    """Log the number of texts cut to `max_length` tokens, unless inside `cuts_unsaid`."""
     cut = sum(encoding.truncated for encoding in encodings)
     if cut and _cuts_said.get():
         log.warning("%d of %d texts cut to %d tokens", cut, len(encodings), max_length)

@@ -12,13 +12,11 @@ from urllib.request import getproxies, proxy_bypass
 from huggingface_hub import constants
 
 
-def hub_reachable(timeout: float = 3.0) -> bool:
+def hub_reachable() -> bool:
     """Return True if the address to which requests to the hub go first accepts connections.
 
-    Honours `HF_ENDPOINT`, `HF_HUB_OFFLINE` and the proxy variables; sends nothing.
-
-    Args:
-        timeout: seconds to wait for the connection.
+    Honours `HF_ENDPOINT`, `HF_HUB_OFFLINE` and the proxy variables; sends nothing, and waits three
+    seconds at most.
     """
     if constants.HF_HUB_OFFLINE:
         return False
@@ -29,7 +27,7 @@ def hub_reachable(timeout: float = 3.0) -> bool:
         target = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     port = target.port or (443 if target.scheme == "https" else 80)
     try:
-        with socket.create_connection((target.hostname or "", port), timeout=timeout):
+        with socket.create_connection((target.hostname or "", port), timeout=3.0):
             return True
     except OSError:
         return False

@@ -18,12 +18,7 @@ _ROLES = {
 
 
 def save_tokenizer(tokenizer: PretrainedTokenizer, folder: Path) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json` into a folder.
-
-    Args:
-        tokenizer: the tokenizer.
-        folder: an existing folder.
-    """
+    """Write `tokenizer.json` and `tokenizer_config.json` into an existing folder."""
     definition = json.loads(tokenizer.state()["definition"])
     # Other programs choose their own truncation and padding.
     definition |= {"truncation": None, "padding": None}

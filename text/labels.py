@@ -84,11 +84,7 @@ def is_number(text: str) -> bool:
 
 
 def find_classes(labels: Iterable[str]) -> list[str]:
-    """Return the classes that labels name: sorted, numbers by their size.
-
-    Args:
-        labels: spellings of `label_text`.
-    """
+    """Return the classes that labels (of `label_text`) name: sorted, numbers by their size."""
     names = {label for label in labels if label.casefold() != _NAN}
     if all(_NUMERAL.fullmatch(name) for name in names):
         return sorted(names, key=lambda name: (float(name), name))

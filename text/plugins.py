@@ -42,14 +42,10 @@ def load_plugin(point: EntryPoint) -> Any:
 
 
 def load_classes(group: Group, known: Mapping[str, type], base: type) -> Iterator[tuple[str, type]]:
-    """Yield names and classes of a group; a faulty one is only a warning.
+    """Yield names and classes of a group, derived from `base`; a faulty one is only a warning.
 
-    A fault of one package must not stop commands that do not use it.
-
-    Args:
-        group: of the entry points.
-        known: our own classes, which no plug-in replaces.
-        base: base class of the classes.
+    A fault of one package must not stop commands that do not use it. No plug-in replaces one of our
+    own classes, `known`.
     """
     for name, point in plugins(group).items():
         try:

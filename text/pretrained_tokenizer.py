@@ -236,14 +236,8 @@ class PretrainedTokenizer(Tokenizer):
 
     def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
         """See `Tokenizer.spans`."""
-        return [
-            [
-                Span(0, 0, 0) if text is None else Span(text, *offsets)
-                for text, offsets in zip(coded.sequence_ids, coded.offsets, strict=True)
-            ]
-            or [Span(0, 0, 0)]
-            for coded in self._backend.encode_batch(list(texts))
-        ]
+        batch = self._backend.encode_batch(list(texts))
+        return [spans or [Span(0, 0, 0)] for spans in encoding_spans(batch)]
 
     def token_pieces(self) -> list[TokenPiece | None]:
         """See `Tokenizer.token_pieces`."""
@@ -265,6 +259,17 @@ class PretrainedTokenizer(Tokenizer):
         return cls(
             state["definition"], state["max_length"], pad_id=state["pad_id"], unk_id=state["unk_id"]
         )
+
+
+def encoding_spans(encodings: Sequence[tokenizers.Encoding]) -> list[list[Span]]:
+    """Return the position of each token of texts that a fast tokenizer has encoded."""
+    return [
+        [
+            Span(0, 0, 0) if text is None else Span(text, *offsets)
+            for text, offsets in zip(coded.sequence_ids, coded.offsets, strict=True)
+        ]
+        for coded in encodings
+    ]
 
 
 def _unlimited(definition: str) -> tokenizers.Tokenizer:

@@ -19,11 +19,8 @@ def tokenizer_from_state(
 ) -> Tokenizer:
     """Rebuild the tokenizer whose `state()` a checkpoint carries, without any network.
 
-    Only a tokenizer with lemmas needs files: those of its lemmatiser.
-
-    Args:
-        state: the state.
-        find: finds the lemmatiser for some settings.
+    Only a tokenizer with lemmas needs files: those of its lemmatiser, which `find` finds for some
+    settings.
 
     Raises:
         ValueError: the state is of an unknown kind or incomplete, or its lemmatiser is missing.

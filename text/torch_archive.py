@@ -159,11 +159,7 @@ def check_pickle(pickle: bytes, stored: Mapping[str, int]) -> Any:
 
 
 class _Machine:
-    """Walks a pickle; each value is a constant, a tuple of values, or a placeholder.
-
-    Args:
-        stored: bytes of each storage in the file, by its name.
-    """
+    """Walks a pickle; each value is a constant, a tuple of values, or a placeholder."""
 
     def __init__(self, stored: Mapping[str, int]) -> None:
         self._stored = stored

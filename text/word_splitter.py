@@ -48,18 +48,6 @@ def split_words(text: str) -> list[str]:
     return [match.group() for match in _TOKEN.finditer(_plain(text))]
 
 
-def split_spans(text: str, pattern: re.Pattern[str] = _TOKEN) -> list[tuple[int, int]]:
-    """Return start and end of each word of `split_words(text)`, in characters of `text`.
-
-    Args:
-        text: the text.
-        pattern: matches the words in its normalised lower-case form.
-    """
-    matches = [match.span() for match in pattern.finditer(_plain(text))]
-    origins = _origins(text)
-    return [(origins[start][0], origins[end - 1][1]) for start, end in matches]
-
-
 def _plain(text: str) -> str:
     return _normalise(text).lower()
 
@@ -149,7 +137,9 @@ class WordSplitter:
             return [(origins[start], origins[end - 1] + 1) for start, end in matches]
         if self._pattern is _ASCII:
             return [match.span() for match in _ASCII.finditer(text)]
-        return split_spans(text, self._pattern)
+        matches = [match.span() for match in self._pattern.finditer(_plain(text))]
+        places = _origins(text)
+        return [(places[start][0], places[end - 1][1]) for start, end in matches]
 
     def state(self) -> dict[str, Any]:
         """Return plain values for `words_of`; an empty dictionary for the default settings."""
@@ -169,11 +159,9 @@ class WordSplitter:
 def words_of(
     state: Mapping[str, Any], find: Callable[[WordSettings], Lemmatizer] | None
 ) -> tuple[WordSettings, Lemmatizer | None]:
-    """Return the settings of the words in a tokenizer's state, and their lemmatiser.
+    """Return the settings of the words in a tokenizer's state, and the lemmatiser that `find` has.
 
-    Args:
-        state: includes the items of `WordSplitter.state`.
-        find: finds the lemmatiser for some settings.
+    The state includes the items of `WordSplitter.state`.
 
     Raises:
         ValueError: the lemmatiser is missing or has other data, or the settings are unknown.

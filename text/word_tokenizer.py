@@ -69,15 +69,9 @@ class WordTokenizer(Tokenizer):
         words: WordSettings = WordSettings(),
         lemmatizer: Lemmatizer | None = None,
     ) -> "WordTokenizer":
-        """Make the vocabulary from (training) texts; pairs count with both their texts.
+        """Make the vocabulary from (training) texts, read once; pairs count with both their texts.
 
-        Args:
-            texts: read once.
-            max_length: see the class.
-            min_count: words seen less often have no id of their own.
-            max_size: ids at most, the three specials included; None for no limit.
-            words: see the class.
-            lemmatizer: see the class.
+        `min_count` and `max_size` are those of `Vocabulary`, the others those of the class.
         """
         splitter = WordSplitter(words, lemmatizer)
         split = (
@@ -187,11 +181,7 @@ class WordTokenizer(Tokenizer):
     def from_state(
         cls, state: Mapping[str, Any], find: Callable[[WordSettings], Lemmatizer] | None = None
     ) -> "WordTokenizer":
-        """Rebuild from `state()`.
-
-        Args:
-            state: the state.
-            find: finds the lemmatiser for some settings.
+        """Rebuild from `state()`; `find` finds the lemmatiser for some settings.
 
         Raises:
             ValueError: see `words_of`.

@@ -98,7 +98,6 @@ class MaxModificationRate:
 
     def admits(self, original: Document, changed: Document) -> bool:
         """Return True if few enough words of a text are replaced; see `Context.admits`."""
-        del original
         return len(changed.modified) <= self._most(changed)
 
     def _most(self, document: Document) -> int:

@@ -194,11 +194,9 @@ def objective(logits: Tensor, labels: Tensor, loss: Loss) -> Tensor:
 
 
 def steepest(gradient: Tensor, norm: Norm) -> Tensor:
-    """Return the steepest step of length 1; 0 where the gradient is 0 or has overflowed.
+    """Return the steepest step of length 1 in a norm, for each sample of `[B, N, d]` gradients.
 
-    Args:
-        gradient: `[B, N, d]`, 0 at padding.
-        norm: in which the step has length 1, per sample.
+    It is 0 at padding, where the gradient is 0, and where it has overflowed.
     """
     gradient = without_overflow(gradient)
     if norm == "linf":

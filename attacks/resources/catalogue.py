@@ -46,11 +46,7 @@ class ResourceError(FileNotFoundError):
 
 @contextmanager
 def resources_named(setting: str) -> Iterator[None]:
-    """Let errors of missing resources name the setting that a command has for their folder.
-
-    Args:
-        setting: the option to name instead of `--attack.resources`.
-    """
+    """Let errors of missing resources name another setting than `--attack.resources`."""
     try:
         yield
     except ResourceError as error:

@@ -123,11 +123,9 @@ def without(pairs: Pairs, excluded: Pairs) -> NDArray[np.bool_]:
 
 
 def near_pairs(vectors: Floats, radius: float) -> tuple[Pairs, Floats]:
-    """Return the pairs of words at most `radius` apart, and their distances.
+    """Return the pairs of words with a cosine distance of `radius` at most, and their distances.
 
-    Args:
-        vectors: `[n, d]` of length 1.
-        radius: a cosine distance.
+    `vectors` are `[n, d]`, of length 1.
     """
     pairs: list[Pairs] = []
     distances: list[Floats] = []

@@ -12,11 +12,7 @@ _PARTS = ("noun", "verb", "adj")
 
 
 class Inflected:
-    """Finds all forms of a word.
-
-    Args:
-        forms: WordNet's words and irregular forms.
-    """
+    """Finds all forms of a word, by WordNet's words and irregular forms."""
 
     def __init__(self, forms: WordForms) -> None:
         self._forms = forms
@@ -41,12 +37,7 @@ class Inflected:
         return tuple(sorted(form for form in forms - {word} if form.isalpha()))
 
     def made(self, base: str, part: str) -> list[str]:
-        """Return the forms of a base form as one part of speech.
-
-        Args:
-            base: in lower case.
-            part: `noun`, `verb` or `adj`.
-        """
+        """Return the forms of a base form, in lower case, as a `noun`, `verb` or `adj`."""
         irregular = sorted(self._irregular[part].get(base, ()))
         if part == "noun":
             return irregular or [_with_s(base)]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attacks.digests import digest
 from attacks.document import count_words, word_spans
-from attacks.victims.batches import Batches
+from attacks.victims.batches import Batches, pad_rows
 from layers.architectures import check_guesses_words
 from layers.positions import shortest_limit
 from layers.quiet_transformers import quiet
@@ -219,11 +219,7 @@ class MaskFiller:
     @torch.no_grad()
     def _forward(self, chunk: Sequence[_Masked]) -> Tensor:
         """Return `[B, k]` ids of the likeliest words; -1 where there are fewer."""
-        length = max(len(code.ids) for code in chunk)
-        rows = [[*code.ids, *[self._pad_id] * (length - len(code.ids))] for code in chunk]
-        ids = torch.tensor(rows, device=self.model.device)
-        counts = torch.tensor([len(code.ids) for code in chunk], device=ids.device)
-        mask = torch.arange(length, device=ids.device) < counts.unsqueeze(1)
+        ids, mask = pad_rows([code.ids for code in chunk], self._pad_id, self.model.device)
         positions = torch.tensor([code.position for code in chunk], device=ids.device)
         row = torch.arange(len(chunk), device=ids.device)
         logits = logits_at(self.model, ids, mask, row, positions)

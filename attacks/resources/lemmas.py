@@ -20,12 +20,7 @@ PARTS_OF_TAGS = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
 
 
 class Lemmas:
-    """Finds base forms; see `text.Lemmatizer`.
-
-    Args:
-        forms: of the words.
-        tagger: gives a word its part of speech; without one, every word is a noun.
-    """
+    """Finds base forms, see `text.Lemmatizer`; without a tagger, every word is a noun."""
 
     def __init__(self, forms: WordForms, tagger: Tagger | None = None) -> None:
         self.tags = tagger is not None

@@ -118,19 +118,12 @@ class ChatParaphraser:
         url: the address.
         settings: with `chat`, the name of the model.
         levels: some of `LEVELS`.
-        transport: sends the requests; one of the settings if None.
 
     Raises:
         ValueError: no model, or unknown levels.
     """
 
-    def __init__(
-        self,
-        url: str,
-        settings: HttpSettings,
-        levels: Sequence[str],
-        transport: Transport | None = None,
-    ) -> None:
+    def __init__(self, url: str, settings: HttpSettings, levels: Sequence[str]) -> None:
         if settings.chat is None:
             msg = f"got chat endpoint {url} without a model, expected its name: --http.chat NAME"
             raise ValueError(msg)
@@ -140,7 +133,7 @@ class ChatParaphraser:
             raise ValueError(msg)
         self.settings = settings
         self.instructions = [text for level in LEVELS if level in levels for text in LEVELS[level]]
-        self._transport = transport or Transport(url, settings)
+        self._transport = Transport(url, settings)
 
     def about(self) -> dict[str, Any]:
         """See `Paraphraser`."""

@@ -18,20 +18,12 @@ _PART = re.compile(f"(?:{_UNSPACED.pattern})|(?:(?!{_UNSPACED.pattern}).)+", re.
 
 
 def characters(run: str) -> "Spans":
-    """Cut a run into its characters where these are Chinese or Japanese; other parts stay whole.
-
-    Args:
-        run: letters without spaces.
-    """
+    """Cut a run into its characters where these are Chinese or Japanese; other parts stay whole."""
     return [match.span() for match in _PART.finditer(run)]
 
 
 class LongestWords:
-    """Cuts a run into the longest words of a list, from left to right; single characters else.
-
-    Args:
-        words: of the list.
-    """
+    """Cuts a run into the longest words of a list, from left to right; single characters else."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words = frozenset(word for word in words if len(word) > 1)

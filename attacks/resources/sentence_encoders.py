@@ -107,13 +107,10 @@ class SentenceEncoder:
         self.name = str(name_or_path).rstrip("/").rpartition("/")[2]
         where, poolings, heads = _parts(folder)
         self.poolings = poolings
+        local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         with quiet():
-            model: Any = AutoModel.from_pretrained(
-                where, dtype=torch.float32, local_files_only=True, trust_remote_code=False
-            )
-            tokenizer = AutoTokenizer.from_pretrained(
-                where, local_files_only=True, trust_remote_code=False
-            )
+            model: Any = AutoModel.from_pretrained(where, dtype=torch.float32, **local)
+            tokenizer = AutoTokenizer.from_pretrained(where, **local)
         self._model = model.to(self.device).eval().requires_grad_(requires_grad=False)
         self._heads = nn.Sequential(*heads).to(self.device).requires_grad_(requires_grad=False)
         settings = _json(where / "sentence_bert_config.json")

@@ -54,9 +54,7 @@ def normalise(word: str) -> str:
 def features(tags: tuple[str, str], surroundings: WordContext) -> list[str]:
     """Return the features of a word, in the order of the original.
 
-    Args:
-        tags: of the two words before it, in their order.
-        surroundings: the word, and those around it.
+    `tags` are those of the two words before it, in their order.
     """
     far, near = tags
     word, own = surroundings.word, normalise(surroundings.word)

@@ -5,7 +5,7 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -189,8 +189,9 @@ def _load(cache: Path, digest: str) -> VectorFile | None:
 
 
 @contextmanager
-def _part(cache: Path, parts: list[Path]) -> Iterator[IO[bytes]]:
-    """Open a new hidden file in the cache, which is on the disk afterwards."""
+def new_part(cache: Path, parts: list[Path]) -> Iterator[IO[bytes]]:
+    """Open a new hidden file in the cache, which is on the disk afterwards; add it to the parts."""
+    cache.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=cache, prefix=".vectors", suffix=".part")
     parts.append(Path(name))
     with os.fdopen(descriptor, "wb") as stream:
@@ -200,14 +201,20 @@ def _part(cache: Path, parts: list[Path]) -> Iterator[IO[bytes]]:
         os.fsync(stream.fileno())
 
 
+def discard(parts: Iterable[Path]) -> None:
+    """Delete those parts that were not given their final names."""
+    for part in parts:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
 def _save(cache: Path, digest: str, path: Path) -> bool:
     """Read a file into the cache; False if the cache cannot be written, which costs only time."""
     parts: list[Path] = []
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with _part(cache, parts) as stream:
+        with new_part(cache, parts) as stream:
             words, repeated = _collect(path, stream)
-        with _part(cache, parts) as stream:
+        with new_part(cache, parts) as stream:
             stream.write(json.dumps({"words": words, "repeated": repeated}).encode())
         for part, file in zip(parts, reversed(_files(cache, digest)), strict=True):
             part.replace(file)
@@ -215,7 +222,5 @@ def _save(cache: Path, digest: str, path: Path) -> bool:
         log.debug("cache %s takes no vectors: %s", cache, error)
         return False
     finally:
-        for part in parts:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
+        discard(parts)
     return True

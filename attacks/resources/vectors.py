@@ -1,17 +1,13 @@
 """Reads word vectors from text files, and finds nearest words."""
 
 import logging
-import os
-import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.resources.vector_files import Floats, read_vectors
+from attacks.resources.vector_files import Floats, discard, new_part, read_vectors
 from text.bounded_files import opened
 
 log = logging.getLogger(__name__)
@@ -76,10 +72,9 @@ class WordVectors:
         """
         k = min(k, len(self.words) - 1)
         name = f"neighbours-{self.digest}-{k}"
-        cached = _load(cache, name, ("nearest",))
-        if cached is not None and cached["nearest"].shape == (len(self.words), k):
-            from_cache: Ints = cached["nearest"].astype(np.int32)
-            return from_cache
+        cached = None if cache is None else _load(cache, name)
+        if cached is not None and cached.shape == (len(self.words), k):
+            return cached.astype(np.int32)
         nearest = np.empty((len(self.words), k), dtype=np.int32)
         if k == 0:
             return nearest
@@ -97,41 +92,33 @@ class WordVectors:
             exact = np.einsum("nd,nkd->nk", precise[rows], precise[best])
             order = np.argsort(-exact, axis=1, kind="stable")[:, :k]
             nearest[rows] = np.take_along_axis(best, order, axis=1)
-        _save(cache, name, {"nearest": nearest})
+        if cache is not None:
+            _save(cache, name, nearest)
         return nearest
 
 
-def _load(cache: Path | None, name: str, keys: Sequence[str]) -> dict[str, Any] | None:
-    """Read arrays from the cache; None if they are missing or damaged."""
-    if cache is None:
-        return None
+def _load(cache: Path, name: str) -> Ints | None:
+    """Read neighbours from the cache; None if they are missing or damaged."""
     try:
         path = cache / f"{name}-v{VERSION}.npz"
         # Opened here: where numpy finds no archive in a file, it leaves it open.
         with opened(path) as stream, np.load(stream, allow_pickle=False) as archive:
-            return {key: archive[key] for key in keys}
+            nearest: Ints = archive["nearest"]
+            return nearest
     except Exception as error:  # any damage: it can be made again
         if not isinstance(error, FileNotFoundError):
             log.debug("cache %s of %s: %s", cache, name, error)
         return None
 
 
-def _save(cache: Path | None, name: str, arrays: Mapping[str, Any]) -> None:
-    """Write arrays to the cache in one step; a failure costs only time."""
-    if cache is None:
-        return
-    part = None
+def _save(cache: Path, name: str, nearest: Ints) -> None:
+    """Write neighbours to the cache in one step; a failure costs only time."""
+    parts: list[Path] = []
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        descriptor, part = tempfile.mkstemp(dir=cache, prefix=f".{name}", suffix=".part")
-        with os.fdopen(descriptor, "wb") as stream:
-            np.savez(stream, **arrays)
-            stream.flush()
-            # After a power failure the new name must not be that of an empty file.
-            os.fsync(stream.fileno())
-        Path(part).replace(cache / f"{name}-v{VERSION}.npz")
+        with new_part(cache, parts) as stream:
+            np.savez(stream, nearest=nearest)
+        parts[0].replace(cache / f"{name}-v{VERSION}.npz")
     except OSError as error:
         log.debug("cache %s takes no %s: %s", cache, name, error)
-        if part is not None:
-            with suppress(OSError):
-                Path(part).unlink(missing_ok=True)
+    finally:
+        discard(parts)

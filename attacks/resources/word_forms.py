@@ -23,11 +23,7 @@ DETACHMENT = {part: [rule.split(":") for rule in rules.split()] for part, rules 
 
 
 class WordForms:
-    """Knows WordNet's words and their base forms.
-
-    Args:
-        path: folder `wordnet`, or `wordnet.zip`.
-        parts: parts of speech that are read.
+    """Knows the words of a folder `wordnet`, or of `wordnet.zip`, and their base forms.
 
     Raises:
         BrokenFile: it is not WordNet's database.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attacks.resources.language_model import logits_at
-from attacks.victims.batches import Batches
+from attacks.victims.batches import Batches, pad_rows
 from layers.positions import shortest_limit
 
 Surroundings = tuple[str, str]
@@ -38,8 +38,7 @@ class MaskedWordScorer:
     def __call__(self, queries: Sequence[tuple[Surroundings, Sequence[str]]]) -> list[list[float]]:
         """Return the scores of the words of each query, in nats per token.
 
-        Args:
-            queries: surroundings, each with words to score between them.
+        A query has surroundings, and words to score between them.
         """
         forms = [[self._tokens(word) for word in words] for _, words in queries]
         # Words of equal length share the masked text, and its forward pass.
@@ -83,13 +82,11 @@ class MaskedWordScorer:
     @torch.no_grad()
     def _forward(self, masked: Sequence[tuple[list[int], range]]) -> list[Tensor]:
         """Return `[masks, V]` log-probabilities of each text."""
-        length = max(len(ids) for ids, _ in masked)
-        pad = self.tokenizer.pad_token_id or 0
-        ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row, _ in masked])
-        mask = torch.arange(length) < torch.tensor([len(row) for row, _ in masked]).unsqueeze(1)
+        device = self.model.device
+        ids, mask = pad_rows([row for row, _ in masked], self.tokenizer.pad_token_id or 0, device)
         rows = torch.tensor([i for i, (_, positions) in enumerate(masked) for _ in positions])
         positions = torch.tensor([position for _, positions in masked for position in positions])
-        on_device = (part.to(self.model.device) for part in (ids, mask, rows, positions))
-        scores = logits_at(self.model, *on_device).log_softmax(dim=-1).cpu()
+        logits = logits_at(self.model, ids, mask, rows.to(device), positions.to(device))
+        scores = logits.log_softmax(dim=-1).cpu()
         # [masks, V] for each masked text.
         return list(torch.split(scores, [len(positions) for _, positions in masked]))

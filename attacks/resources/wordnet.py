@@ -21,10 +21,7 @@ _LETTERS = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}
 
 
 class WordNet(WordForms):
-    """Finds words that share a sense with a word.
-
-    Args:
-        path: folder `wordnet`, or `wordnet.zip`.
+    """Finds words that share a sense with a word, in a folder `wordnet` or in `wordnet.zip`.
 
     Raises:
         BrokenFile: it is not WordNet's database.

@@ -79,7 +79,7 @@ class RandomAppends:
         yield from rounds.ask(texts[-1] for texts in draws)
         for texts in draws:
             # The budget may have left texts without a verdict.
-            if texts[-1].columns in rounds.verdicts and rounds.of(texts[-1]).success:
+            if rounds.reached(texts[-1]):
                 return (yield from _shortest(rounds, texts))
         return rounds.top
 
@@ -92,6 +92,6 @@ def _shortest(rounds: Rounds, texts: Sequence[Document]) -> Generator[Request, A
         part = texts[start : start + _TOGETHER]
         yield from rounds.ask(part)
         for text in part:
-            if text.columns in rounds.verdicts and rounds.of(text).success:
+            if rounds.reached(text):
                 return SearchEnd(text, rounds.of(text))
     return rounds.top

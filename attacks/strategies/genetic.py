@@ -11,6 +11,7 @@ prefer the better ones.
 """
 
 import math
+from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -107,10 +108,7 @@ class Genetic:
         weights = [0.0] * len(original)
         for index in indices:
             weights[index] = 1.0  # it may have candidates later
-        counts: dict[int, int] = {}
-        for candidate in candidates:
-            counts[candidate.index] = counts.get(candidate.index, 0) + 1
-        for index, count in counts.items():
+        for index, count in Counter(candidate.index for candidate in candidates).items():
             weights[index] = float(count)
         members = [_Member(original, context.clean, weights.copy()) for _ in range(self.population)]
         yield from self._change(context, rounds, members)

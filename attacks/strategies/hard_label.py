@@ -192,15 +192,7 @@ class WordSpace:
 
     def ask(self, texts: Sequence[Words]) -> Generator[Request, Any, list[Words]]:
         """Ask about texts; returns those that reach the goal."""
-        allowed = []
-        for words in texts:
-            document = self.document(words)
-            if self.context.admits(document):
-                allowed.append((words, document))
+        pairs = [(words, self.document(words)) for words in texts]
+        allowed = [pair for pair in pairs if self.context.admits(pair[1])]
         yield from self.rounds.ask(document for _, document in allowed)
-        verdicts = self.rounds.verdicts
-        return [
-            words
-            for words, document in allowed
-            if document.columns in verdicts and verdicts[document.columns].success
-        ]
+        return [words for words, document in allowed if self.rounds.reached(document)]

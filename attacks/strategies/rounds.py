@@ -6,10 +6,7 @@ from itertools import accumulate
 from random import Random
 
 from attacks.composition import Answers, Context, Query, Request, SearchEnd, Verdict
-from attacks.document import Candidate, Document
-from attacks.search import improve
-
-Item = Document | Candidate
+from attacks.search import Item, improve
 
 
 @dataclass(slots=True)
@@ -60,18 +57,17 @@ class Rounds:
         """Return those items that have an answer: all of them until the budget ends."""
         return [item for item in items if item.columns in self.verdicts]
 
+    def reached(self, item: Item) -> bool:
+        """Return True if a text was asked about, and reaches the goal."""
+        return item.columns in self.verdicts and self.of(item).success
+
     def of(self, item: Item) -> Verdict:
         """Return the answer to a text that was asked about."""
         return self.verdicts[item.columns]
 
 
 def draw_index(random: Random, weights: Iterable[float]) -> int | None:
-    """Draw a position in proportion to weights of at least 0; None if all are 0.
-
-    Args:
-        random: the numbers of the sample.
-        weights: of each position.
-    """
+    """Draw a position in proportion to weights of at least 0; None if all are 0."""
     sums = list(accumulate(weights))
     if not sums or sums[-1] <= 0:
         return None

@@ -16,7 +16,7 @@ from attacks.composition import Context, Propose, Request, Steps
 from attacks.document import Candidate, Document
 from attacks.goals import NEAR
 from attacks.search import best
-from attacks.strategies.rounds import Item, Rounds, draw_index
+from attacks.strategies.rounds import Rounds, draw_index
 from text import check_range
 
 INERTIA = (0.8, 0.2)
@@ -129,15 +129,10 @@ class Swarm:
     def _inertia(
         self, context: Context, share: float, score: float, first: Sequence[float]
     ) -> float:
-        """Return the inertia of a particle.
+        """Return the inertia of a particle of this score.
 
-        Args:
-            context: of the search.
-            share: of the generations that are over.
-            score: of the particle.
-            first: scores of the first texts.
+        A share of the generations is over; `first` are the scores of the first texts.
         """
-        del context, score, first
         # Linear from the first value to the second.
         return (INERTIA[0] - INERTIA[1]) * (1 - share) + INERTIA[1]
 
@@ -153,7 +148,6 @@ class Swarm:
 
     def _changes(self, text: Document, own: Document) -> int:
         """Return the number of changed words of a particle, for the chance of a mutation."""
-        del own
         return len(text.modified)
 
     def _draw(self, random: Random, gains: Sequence[float]) -> int | None:
@@ -177,13 +171,12 @@ class Swarm:
             by_word = proposed[text.columns] = dict[int, list[Candidate]]()
             for candidate in candidates:
                 by_word.setdefault(candidate.index, []).append(candidate)
-        pool: list[Item] = [
+        yield from rounds.ask(
             candidate
             for words in proposed.values()
             for changes in words.values()
             for candidate in changes
-        ]
-        yield from rounds.ask(pool)
+        )
         mutants = []
         for text in texts:
             options, gains = list[Candidate](), list[float]()

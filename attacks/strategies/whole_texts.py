@@ -87,7 +87,7 @@ class WholeTexts:
                 high = middle
                 continue
             yield from rounds.ask([candidate])
-            if candidate.columns in rounds.verdicts and rounds.of(candidate).success:
+            if rounds.reached(candidate):
                 low, reached = middle, SearchEnd(candidate, rounds.of(candidate))
             else:
                 high = middle

@@ -103,8 +103,7 @@ class AddWord(Addition):
             index += 0 if front else len([1 for c, _, _ in document.spans if c == column])
             for word in pool:
                 new = f"{word} {text}" if front else f"{text} {word}"
-                columns = (*document.columns[:column], new, *document.columns[column + 1 :])
-                yield Candidate(document, index, word, columns, width=0)
+                yield Candidate(document, index, word, document.with_column(column, new), width=0)
 
     def _select(self, by_class: Mapping[int, Sequence[str]], label: int) -> list[str]:
         def count(labels: Iterable[int]) -> tuple[Counter[str], int]:
@@ -159,9 +158,8 @@ class Surround(Addition):
                 outer, inner = payload, filler
             half = len(outer) // 2
             words = [*outer[:half], *inner, *outer[half:]]
-        columns = list(job.current.columns)
-        columns[column] = " ".join(words)
-        return changed_text(job.current, tuple(columns), job.indices)
+        columns = job.current.with_column(column, " ".join(words))
+        return changed_text(job.current, columns, job.indices)
 
     def _select(self, by_class: Mapping[int, Sequence[str]], label: int) -> list[str]:
         texts = [text for i in sorted(by_class) if i != label for text in by_class[i]]

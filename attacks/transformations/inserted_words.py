@@ -155,8 +155,7 @@ def _kept(document: Document, index: int, word: str) -> Candidate:
     column, start, _ = document.spans[index]
     text, stop = document.columns[column], document.spans[index + 1][2]
     merged = text[:start] + word + _between(document, index) + text[stop:]
-    columns = (*document.columns[:column], merged, *document.columns[column + 1 :])
-    return Candidate(document, index, word, columns, width=2)
+    return Candidate(document, index, word, document.with_column(column, merged), width=2)
 
 
 class MaskedLMMerge(_MaskedPlaces):

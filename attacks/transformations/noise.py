@@ -141,7 +141,6 @@ def describe_like(character: str, random: Random) -> str:
 
 def add_diacritic(character: str, random: Random) -> str:
     """Replace a letter by the same one with a diacritic (VIPER's ECES); few have none."""
-    del random  # each letter has one neighbour
     if not character.isalpha():
         return character
     # Where Unicode has no such letter, NFC leaves two characters, which do not count.
@@ -207,20 +206,17 @@ def intrude(word: str, random: Random, *, share: float) -> str:
 
 def disemvowel(word: str, random: Random) -> str:
     """Leave out a, e, i, o, u of a word with other letters."""
-    del random
     rest = "".join(char for char in word if char not in "aeiouAEIOU")
     return rest if rest and len(word) > 2 else word
 
 
 def truncate(word: str, random: Random) -> str:
     """Leave out the last of more than three characters."""
-    del random
     return word[:-1] if len(word) > 3 else word
 
 
 def remove(space: str, random: Random) -> str:
     """Leave a space out."""
-    del space, random
     return ""
 
 

@@ -85,12 +85,11 @@ def edited(document: Document, position: int, character: str) -> Candidate:
     column = _column(document, position)
     at, inside = divmod(position - positions_of(document, column).start, 2)
     text = document.columns[column]
-    columns = list(document.columns)
-    columns[column] = text[:at] + character + text[at + inside :]
+    columns = document.with_column(column, text[:at] + character + text[at + inside :])
     word = bisect_right(document.spans, (column, at, len(text))) - 1
     # A text without words, and one that begins with a mark.
     width = int(word >= 0 and document.column_of(word) == column)
-    return Candidate(document, max(word, 0), "", tuple(columns), width=width)
+    return Candidate(document, max(word, 0), "", columns, width=width)
 
 
 def _column(document: Document, position: int) -> int:

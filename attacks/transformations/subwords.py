@@ -16,7 +16,7 @@ from attacks.compat import Compat
 from attacks.composition import Job
 from attacks.document import Candidate, count_words, word_spans
 from attacks.transformations.case import in_case_of
-from attacks.victims.batches import Batches
+from attacks.victims.batches import Batches, pad_rows
 from layers.positions import shortest_limit
 
 
@@ -198,14 +198,10 @@ class SubwordSwap:
             [*([] if head is None else [head]), *ids, *([] if tail is None else [tail])]
             for _, ids in chunk
         ]
-        length = max(map(len, rows))
         # Masked: any id pads, where the tokenizer has none for it.
-        pad, device = self._tokenizer.pad_token_id or 0, self.model.device
-        ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row in rows], device=device)
-        mask = torch.tensor(
-            [[1] * len(row) + [0] * (length - len(row)) for row in rows], device=device
-        )
-        logits = self.model(input_ids=ids, attention_mask=mask).logits.float().log_softmax(dim=-1)
+        ids, mask = pad_rows(rows, self._tokenizer.pad_token_id or 0, self.model.device)
+        logits = self.model(input_ids=ids, attention_mask=mask.long()).logits
+        logits = logits.float().log_softmax(dim=-1)
         # [B, N, 2k]: some of the 2k are special tokens or no words.
         best = logits.topk(min(2 * self.k, logits.shape[-1]), dim=-1)
         begin = int(head is not None)
@@ -223,9 +219,7 @@ def combinations(
 ) -> list[tuple[str, ...]]:
     """Return the combinations of the largest sums, one option of each place, the largest first.
 
-    Args:
-        options: of each place, with their scores, the largest first.
-        limit: combinations at most.
+    There are `limit` at most. The options of a place have their scores, the largest first.
     """
     if not options or not all(options):
         return []

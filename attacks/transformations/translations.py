@@ -39,6 +39,6 @@ class Translate:
                 )
                 raise ValueError(msg)
             for translation in self.translations.get(text, ()):
-                columns = (*document.columns[:column], translation, *document.columns[column + 1 :])
+                columns = document.with_column(column, translation)
                 candidates.append(changed_text(document, columns, job.indices))
         return candidates

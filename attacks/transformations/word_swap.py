@@ -35,7 +35,6 @@ class WordSwap:
 
     def replacements(self, word: str, random: Random) -> Sequence[str]:
         """Return the replacements of a word."""
-        del word, random
         msg = f"got {type(self).__name__} without replacements(), expected every one to define it"
         raise TypeError(msg)
 

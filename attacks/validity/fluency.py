@@ -11,7 +11,7 @@ from torch import Tensor
 from attacks.document import count_words
 from attacks.goals import Floats, probabilities
 from attacks.resources.language_model import logits_at
-from attacks.victims.batches import Batches
+from attacks.victims.batches import Batches, pad_rows
 from attacks.victims.kinds import HuggingFaceVictim
 from layers.positions import shortest_limit
 from layers.quiet_transformers import quiet
@@ -142,22 +142,14 @@ class ModelFluency:
         return totals
 
     def _padded(self, rows: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
-        length, pad = max(map(len, rows)), self.tokenizer.pad_token_id or 0
-        ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row in rows])
-        sizes = torch.tensor([len(row) for row in rows])
-        mask = torch.arange(length) < sizes.unsqueeze(1)
-        return ids.to(self.model.device), mask.to(self.model.device)
+        return pad_rows(rows, self.tokenizer.pad_token_id or 0, self.model.device)
 
 
 class Entailment:
     """The probability that two texts say the same: the smaller one of both directions.
 
-    Args:
-        model: classifier of pairs with a class whose name begins with "entail".
-        tokenizer: its own.
-
     Raises:
-        ValueError: it has no such class.
+        ValueError: the model is no classifier with one class whose name begins with "entail".
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:

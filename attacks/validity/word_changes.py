@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from rapidfuzz.distance import OSA, Levenshtein
 
 from attacks.document import word_spans
+from attacks.resources.known_names import NUMBER_WORDS
 from text import Text
 from text.stop_words import ENGLISH, TEXTFOOLER
 
@@ -19,11 +20,7 @@ NEGATIONS = frozenset(
     )
 )
 """Words that turn a statement round; contractions with n't count as well."""
-_ONES = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
-    *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"),
-    *("eighteen", "nineteen"),
-)
+_ONES = NUMBER_WORDS[:20]
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 NUMBERS = {
     **{word: str(value) for value, word in enumerate(_ONES)},

@@ -16,12 +16,7 @@ _NAMES = ("{scores}", "{label}", "{score}")
 
 
 class AnswerError(VictimError):
-    """An answer that cannot be used.
-
-    Args:
-        msg: the message.
-        again: True if another try may give a better one.
-    """
+    """An answer that cannot be used; with `again`, another try may give a better one."""
 
     def __init__(self, msg: str, *, again: bool = False) -> None:
         super().__init__(msg)

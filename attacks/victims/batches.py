@@ -14,11 +14,18 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-class Halving:
-    """Halves the size of batches when memory runs out.
+def pad_rows(
+    rows: Sequence[Sequence[int]], pad_id: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return token ids `[B, N]`, padded to the longest row, and their mask, True at the tokens."""
+    length = max(map(len, rows))
+    ids = torch.tensor([[*row, *[pad_id] * (length - len(row))] for row in rows], device=device)
+    sizes = torch.tensor([len(row) for row in rows], device=device)
+    return ids, torch.arange(length, device=device) < sizes.unsqueeze(1)
 
-    Args:
-        batch_size: items per batch at first.
+
+class Halving:
+    """Halves the size of batches, `batch_size` items at first, when memory runs out.
 
     Raises:
         ValueError: no items per batch.
@@ -46,9 +53,7 @@ class Halving:
 class Batches(Halving):
     """Runs a function on batches of like length, of a size that memory allows.
 
-    Args:
-        batch_size: items per batch at first.
-        device: type of the device that the function computes on.
+    `device` is the type of the device that the function computes on.
     """
 
     def __init__(self, batch_size: int, device: str = "cpu") -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from attacks.digests import digest
 from attacks.goals import Floats
-from attacks.victims.kinds import InvalidAnswers, Victim
+from attacks.victims.kinds import InvalidAnswers, Victim, about_victim
 from text import FrontEnd, Text
 
 _GRADIENTS = ("word_weights", "flip_gains", "token_model")
@@ -35,9 +35,7 @@ class FrontEndVictim:
 
     def about(self) -> dict[str, Any]:
         """See `attacks.fingerprint`."""
-        describe = getattr(self._victim, "about", None)
-        victim = describe() if callable(describe) else {"name": self.name}
-        return {**victim, "front_end": self.digest}
+        return {**about_victim(self._victim), "front_end": self.digest}
 
     @property
     def digest(self) -> str:

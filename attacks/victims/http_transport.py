@@ -39,12 +39,9 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class _Deadline:
-    """Breaks the connections that are opened while it runs when its time is over.
+    """Breaks the connections that are opened while it runs when its time, in seconds, is over.
 
     A timeout of a socket begins anew with each byte, in the headers as well.
-
-    Args:
-        seconds: from now.
     """
 
     def __init__(self, seconds: float) -> None:

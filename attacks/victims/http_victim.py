@@ -128,9 +128,7 @@ class HttpVictim:
     ) -> list[tuple[Text, Row]]:
         """Ask about texts; each valid answer is kept at once, also when another request fails.
 
-        Args:
-            texts: all different.
-            keep: writes answers.
+        The texts are all different; `keep` writes answers.
         """
         answered: list[tuple[Text, Row]] = []
 

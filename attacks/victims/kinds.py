@@ -21,6 +21,7 @@ from attacks.victims.saliency import (
     module_gains,
     module_weights,
     padding_side,
+    split_pairs,
     transformer_gains,
     transformer_weights,
 )
@@ -38,9 +39,7 @@ class VictimError(ValueError):
 class InvalidAnswers(VictimError):
     """Answers to some of the texts are invalid; those to the others may be asked for again.
 
-    Args:
-        msg: about all of them.
-        reasons: the error of the answer to each of these texts.
+    `reasons` has the error of the answer to each of the former.
     """
 
     def __init__(self, msg: str, reasons: Mapping[Text, str]) -> None:
@@ -62,6 +61,13 @@ class Victim(Protocol):
 
     def logits(self, texts: Sequence[Text]) -> Floats:
         """Return `[n, C]` float64 logits of n >= 1 texts, in their order."""
+
+
+def about_victim(victim: Victim) -> dict[str, Any]:
+    """Return the `about()` of a victim, see `attacks.fingerprint`; its name if it has none."""
+    about = getattr(victim, "about", None)
+    description: dict[str, Any] = about() if callable(about) else {"name": victim.name}
+    return description
 
 
 @runtime_checkable
@@ -111,7 +117,6 @@ class _Batched(Halving):
         return weights
 
     def _answer(self, texts: Sequence[Text]) -> Any:
-        del texts
         msg = f"got {type(self).__name__} without _answer(), expected every victim to define it"
         raise TypeError(msg)
 
@@ -318,12 +323,12 @@ class HuggingFaceVictim(_Batched):
 
     def _encode(self, texts: Sequence[Text]) -> Any:
         """Return the tokens of each text, truncated."""
-        return self.tokenizer(*_columns(texts), truncation=True, max_length=self.max_length)
+        return self.tokenizer(*split_pairs(texts), truncation=True, max_length=self.max_length)
 
     def find_cut(self, texts: Sequence[Text]) -> list[bool]:
         """Return True for each text of which the model does not read the end."""
         # Not `verbose`: the library would warn of the long ones.
-        whole = self.tokenizer(*_columns(texts), truncation=False, verbose=False)["input_ids"]
+        whole = self.tokenizer(*split_pairs(texts), truncation=False, verbose=False)["input_ids"]
         return [len(ids) > self.max_length for ids in whole]
 
     def _classify(self, coded: Any) -> Tensor:
@@ -434,13 +439,6 @@ class HuggingFaceVictim(_Batched):
     def token_model(self) -> TokenModel:
         """The model as a function of embedded tokens."""
         return TransformerTokens(self.model, self.tokenizer, max_length=self.max_length)
-
-
-def _columns(texts: Sequence[Text]) -> tuple[list[str], list[str] | None]:
-    """Return the first texts, and of pairs the second ones."""
-    first = [text if isinstance(text, str) else text[0] for text in texts]
-    second = [text[1] for text in texts if not isinstance(text, str)]
-    return first, second or None
 
 
 def require_one_class(config: Any, name: str) -> None:
@@ -579,12 +577,7 @@ CPU_BATCH = 64
 
 
 def fastest_batch(model: Any, batch_size: int) -> int:
-    """Return the texts per forward pass: on a CPU `CPU_BATCH` at most.
-
-    Args:
-        model: a module on its device, or anything else.
-        batch_size: most texts per pass.
-    """
+    """Return the texts per forward pass, `batch_size` at most; on a CPU `CPU_BATCH` at most."""
     weights = next(model.parameters(), None) if isinstance(model, torch.nn.Module) else None
     slow = weights is not None and weights.device.type == "cpu"
     return min(batch_size, CPU_BATCH) if slow else batch_size

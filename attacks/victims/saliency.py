@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from attacks.document import Candidate, Document
 from text import Batch, Span, Text, Tokenizer, collate
+from text.pretrained_tokenizer import encoding_spans
 
 UNSEEN = float("-inf")
 """The weight of a word that the model does not see."""
@@ -98,14 +99,9 @@ def transformer_weights(
             "the position of each token in the text"
         )
         raise TypeError(msg)
-    second = [d.columns[1] for d in documents] if len(documents[0].columns) > 1 else None
-    coded = tokenizer(
-        [document.columns[0] for document in documents],
-        second,
-        truncation=True,
-        max_length=max_length,
-    )
-    spans = encoding_spans(coded)
+    texts = [document.text for document in documents]
+    coded = tokenizer(*split_pairs(texts), truncation=True, max_length=max_length)
+    spans = encoding_spans(coded.encodings)
     captured: list[Tensor] = []
 
     def capture(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
@@ -137,15 +133,22 @@ def transformer_weights(
         return _weights(documents, spans, gradients, batch_size=batch_size, training=training)
 
 
-def encoding_spans(coded: Any) -> list[list[Span]]:
-    """Return the position of each token of texts that a fast tokenizer has encoded."""
-    return [
-        [
-            Span(0, 0, 0) if text is None else Span(text, *offsets)
-            for text, offsets in zip(encoding.sequence_ids, encoding.offsets, strict=True)
-        ]
-        for encoding in coded.encodings
-    ]
+@contextmanager
+def returning(layer: nn.Module, output: Tensor) -> Iterator[None]:
+    """Let a layer return an output, whatever its input is."""
+    # What a forward hook returns replaces the output of its module.
+    handle = layer.register_forward_hook(lambda *_: output)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def split_pairs(texts: Sequence[Text]) -> tuple[list[str], list[str] | None]:
+    """Return the first texts, and of pairs the second ones."""
+    first = [text if isinstance(text, str) else text[0] for text in texts]
+    second = [text[1] for text in texts if not isinstance(text, str)]
+    return first, second or None
 
 
 def module_gains(
@@ -195,29 +198,20 @@ def transformer_gains(
     See `module_gains`.
     """
     table = model.get_input_embeddings()
-
-    def coded(texts: list[Text]) -> Any:
-        second = None if isinstance(texts[0], str) else [text[1] for text in texts]
-        first = [text if isinstance(text, str) else text[0] for text in texts]
-        return tokenizer(first, second, truncation=True, max_length=max_length)
-
     questions: list[Any] = []
 
     def embedded(texts: list[Text]) -> list[Tensor]:
-        questions[:] = [coded(texts)]
-        rows = questions[0]["input_ids"]
-        return [table(torch.tensor(ids, device=model.device)).detach() for ids in rows]
+        coded = tokenizer(*split_pairs(texts), truncation=True, max_length=max_length)
+        questions[:] = [coded]
+        ids_of = coded["input_ids"]
+        return [table(torch.tensor(ids, device=model.device)).detach() for ids in ids_of]
 
     def gradient(x: Tensor) -> Tensor:
         leaf = x.clone().unsqueeze(0).requires_grad_()
-        # What a forward hook returns replaces the output of its module.
-        handle = table.register_forward_hook(lambda *_: leaf)
         row = {name: values[:1] for name, values in questions[0].items()}
         batch = tokenizer.pad(row, return_tensors="pt").to(model.device)
-        try:
+        with returning(table, leaf):
             logits = model(**batch).logits
-        finally:
-            handle.remove()
         loss = _loss(logits, training=False, target=target)
         (slope,) = torch.autograd.grad(loss, leaf)
         return slope[0]

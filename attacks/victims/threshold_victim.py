@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attacks.goals import Floats
-from attacks.victims.kinds import Victim, VictimError
+from attacks.victims.kinds import Victim, VictimError, about_victim
 from text import Text, check_range
 
 _ROUNDING = 1e-9
@@ -53,9 +53,8 @@ class ThresholdVictim:
 
     def about(self) -> dict[str, Any]:
         """See `attacks.fingerprint`."""
-        describe = getattr(self._victim, "about", None)
-        victim = describe() if callable(describe) else {"name": self.name}
-        return {**victim, "positive": self.positive, "threshold": self.threshold}
+        own = {"positive": self.positive, "threshold": self.threshold}
+        return {**about_victim(self._victim), **own}
 
     def __getattr__(self, name: str) -> Any:
         if name == "probabilities":

@@ -1,7 +1,6 @@
 """Classifiers as functions of embedded tokens, for attacks that mix the embeddings of tokens."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,8 +8,9 @@ import tokenizers
 import torch
 from torch import Tensor, nn
 
-from attacks.victims.saliency import Differentiable, encoding_spans
+from attacks.victims.saliency import Differentiable, returning
 from text import Encoding, Span, Text, collate
+from text.pretrained_tokenizer import encoding_spans
 from text.token_pieces import TokenPiece, read_pieces
 
 
@@ -49,9 +49,6 @@ class TokenModel(Protocol):
 class ModuleTokens:
     """A module of ours; see `TokenModel`.
 
-    Args:
-        module: the module.
-
     Raises:
         TypeError: not exactly one table of token embeddings.
         ValueError: other tokens than words and pieces of words.
@@ -69,7 +66,7 @@ class ModuleTokens:
 
         def logits(x: Tensor) -> Tensor:
             batch = self._batch([encoding] * len(x))
-            with _returning(self.table, x):
+            with returning(self.table, x.to(self.table.weight.dtype)):
                 embedded = self.module.embed(batch)
             answer: Tensor = self.module.classify(embedded, batch.mask)
             return answer.float()
@@ -103,12 +100,9 @@ class ModuleTokens:
 
 
 class TransformerTokens:
-    """A classifier of `transformers`; see `TokenModel`.
+    """A classifier of `transformers` with its tokenizer; see `TokenModel`.
 
-    Args:
-        model: the classifier.
-        tokenizer: its own.
-        max_length: longest text in tokens.
+    It reads at most `max_length` tokens.
 
     Raises:
         TypeError: a slow tokenizer, or a table whose rows the model scales.
@@ -134,21 +128,11 @@ class TransformerTokens:
                 name: torch.tensor([values] * len(x), device=self.module.device)
                 for name, values in row.items()
             }
-            with _returning(self.table, x):
+            with returning(self.table, x.to(self.table.weight.dtype)):
                 answer: Tensor = self.module(**batch).logits
             return answer.float()
 
-        return TokenizedText(row["input_ids"], encoding_spans(coded)[0], logits)
-
-
-@contextmanager
-def _returning(table: nn.Embedding, x: Tensor) -> Iterator[None]:
-    """Let a layer return embeddings `[S, N, d]`, whatever its ids are."""
-    handle = table.register_forward_hook(lambda *_: x.to(table.weight.dtype))
-    try:
-        yield
-    finally:
-        handle.remove()
+        return TokenizedText(row["input_ids"], encoding_spans(coded.encodings)[0], logits)
 
 
 def _reads(table: Any, ids: Tensor, output: Tensor) -> bool:

@@ -5,7 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from text import Span, Text, Vocabulary, WordTokenizer, split_words, tokenizer_from_state
-from text.word_splitter import split_spans
+from text.word_settings import WordSettings
+from text.word_splitter import WordSplitter
+
+SPLITTER = WordSplitter(WordSettings())
 
 
 @pytest.mark.parametrize(
@@ -54,12 +57,12 @@ def test_words_hold_everything_but_white_space(text: str) -> None:
     ],
 )
 def test_spans_point_at_the_words_as_they_were_written(text: str, parts: str) -> None:
-    assert [text[start:end] for start, end in split_spans(text)] == parts.split()
+    assert [text[start:end] for start, end in SPLITTER.spans(text)] == parts.split()
 
 
 @given(st.text())
 def test_every_word_has_a_span(text: str) -> None:
-    spans = split_spans(text)
+    spans = SPLITTER.spans(text)
     assert len(spans) == len(split_words(text))
     assert all(0 <= start < end <= len(text) for start, end in spans)
     assert spans == sorted(spans)
