@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from certify.encoding import ListedCertifier
+from certify.encoding.listed_certifier import TEXTS_AT_ONCE, ListedCertifier
 from certify.threats import TextCertifier, Threat
 from measure.certificate_records import (
     LabelledText,
@@ -120,7 +120,7 @@ class WordCertificates(Measurement[LabelledText]):
         # Smoothing: the random copies of one text fill a batch.
         size = 1 if self._certifier.kind == "probabilistic" else AT_ONCE
         if isinstance(self._certifier, ListedCertifier):
-            size = self._certifier.at_once
+            size = TEXTS_AT_ONCE
         for start in range(0, len(samples), size):
             batch = samples[start : start + size]
             certificates = self._certifier([sample.text for sample in batch], self._ks)

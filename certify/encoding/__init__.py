@@ -3,3 +3,5 @@
 from certify.encoding.encoded_certifier import EncodedCertifier
 from certify.encoding.listed_certifier import ListedCertifier, ListedModel
 from certify.encoding.word_clusters import SynonymEncoding, cluster_words
+
+__all__ = ["EncodedCertifier", "ListedCertifier", "ListedModel", "SynonymEncoding", "cluster_words"]

@@ -18,7 +18,7 @@ from certify.threats.text_certificate import largest
 from certify.ties import allowance, runners_up
 from text import EncodedWords, Encoding, Tokenizer, WordTokenizer
 
-AT_ONCE = 16
+TEXTS_AT_ONCE = 16
 """Texts whose inputs share the batches."""
 CHUNK = 64
 """Inputs of a text that are classified before the next look for a counterexample."""
@@ -142,7 +142,7 @@ class ListedCertifier:
         certificates: dict[int, TextCertificate] = {}
         active: list[tuple[int, Search, list[Encoding]]] = []
         while waiting or active:
-            while waiting and len(active) < AT_ONCE:
+            while waiting and len(active) < TEXTS_AT_ONCE:
                 row, search = waiting.pop()
                 active.append((row, search, next(search)))
             logits = self.model.answer([encoding for _, _, inputs in active for encoding in inputs])
