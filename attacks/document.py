@@ -34,7 +34,7 @@ def word_spans(text: str) -> Spans:
 
 
 def cut_spans(text: str, cut: Cut | None) -> Spans:
-    """Return start and end of each word, where runs of letters are cut further, unless by None."""
+    """Return start and end of each word; `cut` divides runs of letters further."""
     if cut is None:
         return word_spans(text)
     return [

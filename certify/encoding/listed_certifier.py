@@ -35,11 +35,11 @@ Steps = Generator[list[Encoding], Tensor, "Nearest | None"]
 
 
 class Nearest(NamedTuple):
-    """A text of at most k changes that may have another prediction, and its margin over that."""
+    """A text that may have another prediction."""
 
-    changes: Changes
-    k: int | None
-    margin: float
+    changes: Changes  # of forms
+    k: int | None  # largest number of changes
+    margin: float  # over the class `rival`
     rival: int
 
 

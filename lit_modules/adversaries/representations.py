@@ -78,8 +78,8 @@ def mixed_tokens(
 ) -> Iterator[None]:
     """Mix the tokens after a layer; the classifier is given the mask of the mixed texts.
 
-    `layers` are those of `find_layers`, of which the first is number 1; `masks` `[B, N]` those of
-    the texts before `mix` maps tokens `[B, N, d]` to mixed ones.
+    `layers` are those of `find_layers`, of which the first has the `number` 1. `mix` maps tokens
+    `[B, N, d]` to mixed ones; `masks` `[B, N]` are those of the texts before.
     """
 
     def narrow(

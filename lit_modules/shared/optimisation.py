@@ -92,7 +92,8 @@ class OptimisationChanges:
 def undo_division(group: dict[str, Any], divisor: float) -> None:
     """Change a group of an optimiser so that dividing its objective does not change its steps.
 
-    The objective was divided by `divisor` before its gradient was taken; the first step follows.
+    The objective was divided by `divisor` before its gradient was taken. To be called before the
+    first step.
     """
     if divisor == 1:
         return

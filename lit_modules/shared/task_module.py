@@ -435,7 +435,7 @@ class TaskModule(TextModule):
     def no_certifier(self, threat: Threat, reason: str | None = None) -> str:
         """Return the message for a threat for which this model has no certificate.
 
-        There is a reason if the same method has a certificate with other settings.
+        `reason` is for a method that has a certificate with other settings.
         """
         able = [
             name

@@ -9,7 +9,7 @@ SPLIT_FROM = "split_from"
 def exempt_vectors(optimizer: Optimizer) -> None:
     """Split the groups of an optimiser, so that only parameters of two or more dimensions decay.
 
-    It is before its first step. Groups without decay are not changed.
+    To be called before its first step. Groups without decay are not changed.
     """
     # Decay limits the size of maps. Biases, weights of norms, offsets and temperatures need not be
     # near 0. BERT's released code exempts them, and so does the code of the papers here.
