@@ -17,7 +17,6 @@ from layers.attention.bounds import BOUNDS, Bound
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.encoders import LipschitzClassifier
 from layers.orthogonal import OrthogonalLinear
-from text import check_choice
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +91,9 @@ class Certifier:
                 is not about: other classes, hooks, methods of an instance's own, a compiled or
                 wrapped one.
         """
-        check_choice("bound", bound, CERTIFIED_BOUNDS)
+        if bound not in CERTIFIED_BOUNDS:
+            msg = f"got bound={bound!r}, expected one of {', '.join(CERTIFIED_BOUNDS)}"
+            raise ValueError(msg)
         check_unwrapped(module)
         check_unwrapped(module.network)
         for name, parameter in module.network.named_parameters():
