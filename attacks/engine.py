@@ -230,7 +230,7 @@ class Engine:
     def about(self) -> dict[str, Any]:
         """Describe all that the records depend on, but for the samples.
 
-        A victim without `about()` gives its name; `otherwise` compares its answers.
+        A victim without `about()` gives its name; `find_contradiction` compares its answers.
         """
         return {
             "version": VERSION,

@@ -44,17 +44,11 @@ WARM_UP = 8
 
 
 class StepCost(NamedTuple):
-    """StepCost of a step.
+    """The cost of a training step."""
 
-    Attributes:
-        seconds: median of the processor's seconds.
-        speed: median ratio of the plain step's seconds to these: steps per second.
-        memory: MiB of the process at most, above what it held before the model.
-    """
-
-    seconds: float
-    speed: float
-    memory: float
+    seconds: float  # median of the processor's seconds
+    speed: float  # median ratio of the plain step's seconds to these: steps per second
+    memory: float  # MiB of the process at most, above what it held before the model
 
 
 def prepare(

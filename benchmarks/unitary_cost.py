@@ -92,7 +92,7 @@ class Training:
         return seconds | {"difference": max(float((a - b).abs().max()) for a, b in pairs)}
 
     def gap(self, interval: int) -> dict[str, float]:
-        """Train for `every` steps, then project."""
+        """Train for `interval` steps, then project."""
         for _ in range(interval):
             self.step()
         before = [weight.clone() for weight in self.weights]
