@@ -188,9 +188,9 @@ def join(p_texts: Array, p_seeds: Array, *, seeds: int, texts: int) -> Array:
     """Join the `[...]` p of both tests, for two seeds or more.
 
     Each test ignores the other kind of chance, and so does the larger p of both: where the two are
-    of equal size, it is too small. So their statistics are joined in the min F' of Clark (1973): 1
-    / min F' = 1 / F_seeds + 1 / F_texts, a lower bound of the quasi F ratio, whose denominator has
-    the variance of both (Forster and Dickinson 1976). Its degrees of freedom are half of
+    of equal size, it is too small. So their statistics are joined in the min F' of Clark (1973):
+    1 / min F' = 1 / F_seeds + 1 / F_texts, a lower bound of the quasi F ratio, whose denominator
+    has the variance of both (Forster and Dickinson 1976). Its degrees of freedom are half of
     Satterthwaite's (1946), but not fewer than those of the seeds: with all of them, up to 1.5 times
     as many differences as the level allows come from chance. No p is below that of a single test.
     """
