@@ -226,6 +226,8 @@ def _fieldset(item: SheetItem, classes: Sequence[str]) -> str:
 def read_rated(path: Path, key: Mapping[str, Any]) -> dict[str, tuple[str | None, int | None]]:
     """Return the class and the naturalness of each item of a rated sheet, by its `key`.
 
+    The file has the columns item, class and natural.
+
     Raises:
         ValueError: another sheet, an item twice, or an invalid rating, with its line; or no
             rating.

@@ -175,6 +175,8 @@ def check_method(checkpoint: dict[str, Any], model: TextModule, path: str | Path
 def load(path: str | Path) -> TaskModule:
     """Return the classifier of any checkpoint, of any method, on the CPU and in evaluation mode.
 
+    `fit` and `train` write checkpoints, `export` folders; nothing else is needed.
+
     Raises:
         CheckpointError: see `load_module`, or a checkpoint of something else than a classifier.
     """
